@@ -1,0 +1,58 @@
+# Every target sets up what it needs: the first run makes .venv, later ones take no time over it.
+# Another interpreter: make test PYTHON=python3.13     Another number of test processes: make test JOBS=8
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV   ?= .venv
+JOBS   ?= 2
+PY     := $(VENV)/bin/python
+READY  := $(VENV)/.ready
+# A name can be on the path and still not run (pyenv leaves such shims), so each candidate is tried.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3.12 python3.13 python3.11 python3; do \
+            "$$p" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
+
+.PHONY: help setup demo test deep lint clean distclean
+
+help:
+	@echo "make demo       the main job: real kernels, run and checked against float64 NumPy, in one table"
+	@echo "make test       ruff, pyright and the test suite, with a table of tests and seconds by room"
+	@echo "make deep       the exhaustive sweeps"
+	@echo "make lint       ruff and pyright alone"
+	@echo "make clean      remove caches and build products; make distclean: the environment too"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@python='$(PYTHON)'; \
+	if ! "$${python:-false}" -c '$(NEW_ENOUGH)' >/dev/null 2>&1; then \
+	    echo "error: no Python 3.11 or later runs here (tried: $${python:-python3.12 python3.13 python3.11 python3})."; \
+	    echo "hint: apt-get install python3 python3-venv, or name one: make PYTHON=/path/to/python"; exit 1; fi; \
+	if ! $(PY) -m pip --version >/dev/null 2>&1; then \
+	    if ! "$$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then \
+	        echo "error: $$python cannot make virtual environments (no venv or ensurepip)."; \
+	        echo "hint: apt-get install python3-venv"; exit 1; fi; \
+	    echo "making $(VENV) with $$("$$python" --version)"; \
+	    "$$python" -m venv --clear $(VENV); fi
+	$(PY) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	$(PY) examples/demo.py
+
+lint: $(READY)
+	$(PY) -m ruff check .
+	$(PY) -m pyright --pythonpath $(PY)
+
+test: lint
+	$(PY) -m pytest -n $(JOBS) -q -m "not slow and not gpu"
+
+deep: $(READY)
+	$(PY) -m pytest -n $(JOBS) -q -m slow --hypothesis-profile=deep
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks
+	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)

@@ -1,0 +1,7 @@
+"""The compiler: from tile IR to a cubin, in one process.
+
+The room for layout choice, the passes and the lowering to LLVM for each target. It meets the interpreter only in
+`lang`'s IR and never imports it.
+"""
+
+__all__: list[str] = []

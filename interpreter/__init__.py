@@ -1,0 +1,1 @@
+"""The reference: what every operation means, in NumPy."""

@@ -1,0 +1,71 @@
+"""What an op's meaning gets to know about the run: which programs it stands for, their memory, and the options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import Program
+
+if TYPE_CHECKING:
+    from .memory import Memory
+
+Grid = tuple[int, int, int]
+Index = npt.NDArray[np.intp]
+Programs = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run, never what the result is (`seed` picks one of the orders that a kernel must allow).
+
+    debug: device assertions are checked, as in a kernel compiled with debug.
+    seed: 0 runs coroutines round-robin; any other seed draws a fair pseudo-random order, the same on every machine.
+    fuel: how many loop iterations (of a batch) or scheduling steps one launch may take; None for no limit.
+    patience: full rounds without a change of memory after which programs that spin with changing locals count as stuck.
+    chunk_bytes: about how large the largest tile of a batch may be; it decides how many programs run at once.
+    stdout: where device prints go; None for `sys.stdout`.
+    """
+
+    debug: bool = True
+    seed: int = 0
+    fuel: int | None = 10_000_000
+    patience: int = 10_000
+    chunk_bytes: int = 1 << 20
+    stdout: TextIO | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """`count` programs that run an op together; row i of a value belongs to the program `program(i)`.
+
+    programs: the index along each grid axis, int32 of shape (count,). constant: which of the three axes have one index
+    for the whole batch, as far as known.
+    """
+
+    count: int
+    programs: Programs
+    grid: Grid
+    memory: Memory
+    options: Options
+    stdout: TextIO
+    constant: tuple[bool, bool, bool] = (False, False, False)
+
+    def program(self, row: int) -> Program:
+        """The program of a row, as (x, y, z)."""
+        x, y, z = (int(axis[row]) for axis in self.programs)
+        return (x, y, z)
+
+    def program_id(self, axis: int) -> npt.NDArray[np.int32]:
+        """The index along a grid axis: shape (count,), or (1,) where it is the same for all."""
+        index = self.programs[axis]
+        return index[:1] if self.constant[axis] else index
+
+    def take(self, rows: Index) -> Batch:
+        """The batch of some of the rows, in the order given; a row may come more than once."""
+        x, y, z = self.programs
+        programs = (x[rows], y[rows], z[rows])
+        return Batch(len(rows), programs, self.grid, self.memory, self.options, self.stdout, self.constant)

@@ -1,0 +1,102 @@
+"""What can go wrong when a kernel runs in the reference, one class a kind of fault.
+
+Every error knows the place in the source (`location`), the program that hit it (`program`, or None when it is nobody's
+alone) and, if the place lies in a device function, the calls that led there, innermost first (`calls`). The text is
+put together when it is read, so that an executor can fill in what the raiser did not know, and a runtime that has the
+source at hand can render `what`, `location` and `calls` its own way.
+
+    InterpreterError
+        MemoryAccessError   an address outside every buffer, misaligned, or in a read-only one
+        DeviceAssertError   a device assertion failed
+        ZeroStepError       a `for` with step 0
+        DeadlockError       every program that still runs waits for a change that none can make
+        OutOfFuelError      the budget of loop iterations or scheduling steps is spent
+        LaunchError         the arguments or the grid do not fit the kernel; nothing ran
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilewright.lang import UNKNOWN_LOCATION, Location
+
+Program = tuple[int, int, int]
+
+
+class InterpreterError(Exception):
+    """A fault of the program that was interpreted: what happened, where, in which program."""
+
+    def __init__(self, what: str, location: Location = UNKNOWN_LOCATION, program: Program | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.location = location
+        self.program = program
+        self.calls: list[Location] = []
+
+    def __str__(self) -> str:
+        who = "" if self.program is None else f" (program {self.program})"
+        calls = "".join(f"\n  called from {place(call)}" for call in self.calls)
+        return f"{place(self.location)}: {self.what}{who}{calls}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_restore, (type(self), self.__dict__.copy()))
+
+
+def _restore(kind: type[InterpreterError], fields: dict[str, object]) -> InterpreterError:
+    """Unpickle an error, whatever its constructor takes: errors cross processes in campaigns."""
+    error = kind.__new__(kind, fields["what"])
+    error.__dict__.update(fields)
+    return error
+
+
+def place(location: Location) -> str:
+    """`module.qualname:line:column`, with the places it was inlined at."""
+    here = f"{location.source}:{location.line}:{location.column}"
+    return here if location.caller is None else f"{here} (inlined at {place(location.caller)})"
+
+
+class MemoryAccessError(InterpreterError):
+    """An access to an address that no buffer holds, or that it may not be used in that way."""
+
+
+class DeviceAssertError(InterpreterError):
+    """A device assertion that failed."""
+
+
+class ZeroStepError(InterpreterError):
+    """A `for` loop whose step is 0."""
+
+
+class OutOfFuelError(InterpreterError):
+    """The budget of steps is spent; `location` is the loop that took the last one."""
+
+
+class LaunchError(InterpreterError):
+    """The arguments or the grid do not fit the kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A place where programs wait: how many of them, one as an example, the op there and what it looked at."""
+
+    location: Location
+    op: str
+    detail: str
+    count: int
+    program: Program
+
+    def __str__(self) -> str:
+        programs = "1 program waits" if self.count == 1 else f"{self.count} programs wait"
+        looked = f" on {self.detail}" if self.detail else ""
+        return f"{place(self.location)}: {programs} in {self.op}{looked}, for example program {self.program}"
+
+
+class DeadlockError(InterpreterError):
+    """Every program that has not finished waits. `waiting` has one entry a place, the most crowded first."""
+
+    def __init__(self, what: str, waiting: tuple[Waiting, ...]) -> None:
+        super().__init__(what, waiting[0].location, waiting[0].program)
+        self.waiting = waiting
+
+    def __str__(self) -> str:
+        return "\n".join((f"{place(self.location)}: {self.what}", *(f"  {entry}" for entry in self.waiting)))

@@ -1,0 +1,91 @@
+"""How a mistake is reported: where it is, what was found, what was expected, and what to do.
+
+TilewrightError
+  CompilationError      a mistake in a kernel; one subclass a mistake, in the catalogue beside this file
+  CompilerBug           a mistake of ours, with the path of a reproducer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of source text: the file, the function as `module.qualname`, 1-based lines and columns (the end excluded)."""
+
+    file: str
+    source: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    text: str  # the whole first line, without its newline
+
+    def render(self) -> str:
+        """The line with carets under the span (to the end of the line when it goes on below)."""
+        stop = self.end_column if self.end_line == self.line else len(self.text) + 1
+        gutter = f"{self.line:>5} | "
+        blank = " " * (len(gutter) - 2) + "| "
+        # Tabs are kept, so that the carets stand under the text in any terminal.
+        pad = "".join("\t" if c == "\t" else " " for c in self.text[: self.column - 1])
+        return f"{gutter}{self.text}\n{blank}{pad}{'^' * max(1, stop - self.column)}"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: in {self.source}"
+
+
+class TilewrightError(Exception):
+    """The root of every error that Tilewright raises on purpose."""
+
+
+class CompilationError(TilewrightError):
+    """A mistake in a kernel.
+
+    Each subclass is one mistake: `message` is its template, `expected` and `hint` (templates too, either may be empty)
+    complete it. The facts that the templates name are given as keywords; a missing one is a KeyError, at once.
+    `spans` runs from the place of the mistake outward through the calls that led to it.
+    """
+
+    message: ClassVar[str] = "{detail}"
+    expected: ClassVar[str] = ""
+    hint: ClassVar[str] = ""
+
+    def __init__(self, **facts: object) -> None:
+        self.facts = facts
+        self.spans: list[Span] = []
+        self.closed = False  # True once the innermost function has been left: further spans are callers
+        super().__init__(self.message.format(**facts))
+
+    def at(self, span: Span) -> Self:
+        """Add the place of the mistake, or the place of a call that led to it."""
+        self.spans.append(span)
+        return self
+
+    def lines(self) -> Iterator[str]:
+        """The report, line by line."""
+        if self.spans:
+            yield str(self.spans[0])
+            yield self.spans[0].render()
+        yield f"error: {self.message.format(**self.facts)}"
+        if self.expected:
+            yield f"expected: {self.expected.format(**self.facts)}"
+        if self.hint:
+            yield f"hint: {self.hint.format(**self.facts)}"
+        for span in self.spans[1:]:
+            yield f"called from {span}"
+            yield span.render()
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+class CompilerBug(TilewrightError):
+    """A mistake of ours. `reproducer` is the path of a file that shows it again, or "" where none could be written."""
+
+    def __init__(self, what: str, reproducer: str = "") -> None:
+        self.reproducer = reproducer
+        where = f"\nreproducer: {reproducer}" if reproducer else ""
+        super().__init__(f"this is a bug in Tilewright, not in your kernel: {what}{where}")

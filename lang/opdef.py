@@ -1,0 +1,174 @@
+"""What a row of an op table says, and the registry of all rows.
+
+Every op is declared once, in `lang/ops/`. Everything else about it hangs off its name: what it means
+(`interpreter/`), how it is lowered (`compiler/lower/`), how it is fuzzed (`difftest/`), what the reference says
+(`docs/semantics.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from types import UnionType
+from typing import Any, TypeAlias
+
+from .contracts import Contracts
+from .types import ScalarType, Type
+
+Attributes: TypeAlias = Mapping[str, Any]
+#: A signature of an elementwise op: the element types of its operands, and that of its result.
+Signature: TypeAlias = tuple[tuple[ScalarType, ...], ScalarType]
+#: (operand types, attributes, requested result types or None) -> result types. Raises OpTypeError.
+TypeRule: TypeAlias = Callable[[Sequence[Type], Attributes, tuple[Type, ...] | None], tuple[Type, ...]]
+
+
+class OpTypeError(TypeError):
+    """An op was given operand types, attributes or result types that its row refuses."""
+
+
+class Trait(Enum):
+    """A fact about an op that passes, executors and generators use."""
+
+    PURE = auto()  # no effect; may be duplicated, hoisted and deleted
+    ELEMENTWISE = auto()  # element i of the result depends on element i of the operands alone
+    COMMUTATIVE = auto()
+    TERMINATOR = auto()
+    CONVERGENT = auto()  # synchronises: every thread of the program reaches it together
+    YIELDS = auto()  # a scheduling point of the coroutine executor: atomics, volatile accesses
+
+
+class Effect(Enum):
+    """What an op does to memory."""
+
+    NONE = auto()
+    READ = auto()
+    WRITE = auto()
+    READ_WRITE = auto()
+    OTHER = auto()  # prints, asserts, barriers: not memory, but not to be deleted or reordered
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute of an op: its Python type, and the default (`...` when it must be given)."""
+
+    name: str
+    kind: type | UnionType
+    default: Any = ...
+    choices: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """One row of an op table.
+
+    `operands` names the operands in order: `a`, `mask?` (optional, trailing), `args*` (variadic, last).
+    `regions` names the regions. `signatures` lists what an elementwise op admits.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    rule: TypeRule
+    doc: str
+    attributes: tuple[Attribute, ...] = ()
+    regions: tuple[str, ...] = ()
+    traits: frozenset[Trait] = frozenset()
+    effect: Effect = Effect.NONE
+    contracts: Contracts | None = None
+    signatures: tuple[Signature, ...] = field(default=(), repr=False)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    @property
+    def fixed(self) -> int:
+        """How many operands are neither variadic nor, therefore, counted by it."""
+        return sum(not name.endswith("*") for name in self.operands)
+
+    @property
+    def required(self) -> int:
+        """How many operands must be given."""
+        return sum(name[-1] not in "?*" for name in self.operands)
+
+    @property
+    def is_variadic(self) -> bool:
+        return bool(self.operands) and self.operands[-1].endswith("*")
+
+    @property
+    def is_terminator(self) -> bool:
+        return Trait.TERMINATOR in self.traits
+
+    @property
+    def is_pure(self) -> bool:
+        return Trait.PURE in self.traits
+
+    @property
+    def is_elementwise(self) -> bool:
+        return Trait.ELEMENTWISE in self.traits
+
+    def operand_index(self, name: str) -> int:
+        """The position of a fixed operand. Raises KeyError for a name that the row lacks."""
+        for index, operand in enumerate(self.operands):
+            if operand.rstrip("?") == name:
+                return index
+        raise KeyError(f"{self.name} has no operand {name}")
+
+    def fill(self, given: Attributes) -> dict[str, Any]:
+        """The attributes with defaults filled in, in the row's order. Raises OpTypeError for unknown, missing or bad ones."""
+        known = {attribute.name for attribute in self.attributes}
+        for name in given:
+            if name not in known:
+                raise OpTypeError(f"{self.name} has no attribute {name}")
+        filled: dict[str, Any] = {}
+        for attribute in self.attributes:
+            value = given.get(attribute.name, attribute.default)
+            if value is ...:
+                raise OpTypeError(f"{self.name} needs the attribute {attribute.name}")
+            if not isinstance(value, attribute.kind) or (attribute.kind is int and isinstance(value, bool)):
+                kind = getattr(attribute.kind, "__name__", str(attribute.kind))
+                raise OpTypeError(f"{self.name}: attribute {attribute.name} must be {kind}, not {value!r}")
+            if attribute.choices and value not in attribute.choices:
+                allowed = ", ".join(map(str, attribute.choices))
+                raise OpTypeError(f"{self.name}: attribute {attribute.name} is {value!r}; one of {allowed} is allowed")
+            filled[attribute.name] = value
+        return filled
+
+    def infer(
+        self, types: Sequence[Type], attributes: Attributes, requested: tuple[Type, ...] | None
+    ) -> tuple[Type, ...]:
+        """The result types. Raises OpTypeError when the row refuses."""
+        count = len(types)
+        if count < self.required or (count > self.fixed and not self.is_variadic):
+            raise OpTypeError(f"{self.name} takes operands ({', '.join(self.operands)}), not {count} of them")
+        results = self.rule(types, attributes, requested)
+        if requested is not None and requested != results:
+            want, got = (", ".join(map(str, ts)) for ts in (results, requested))
+            raise OpTypeError(f"{self.name} yields ({want}), not ({got})")
+        return results
+
+
+#: Every row by name, filled by `lang/ops/`.
+OPS: dict[str, OpDef] = {}
+
+
+def register(row: OpDef) -> OpDef:
+    """Add a row to the registry and return it. Raises ValueError when the name is taken or the doc is empty."""
+    if row.name in OPS:
+        raise ValueError(f"op {row.name} is declared twice")
+    if not row.doc.strip():
+        raise ValueError(f"op {row.name} has no doc")
+    OPS[row.name] = row
+    return row
+
+
+def traits(*names: Trait) -> frozenset[Trait]:
+    """A trait set."""
+    return frozenset(names)
+
+
+def rows(names: Iterable[str]) -> tuple[OpDef, ...]:
+    """The rows of these names, in order."""
+    return tuple(OPS[name] for name in names)

@@ -1,0 +1,36 @@
+"""Measures `import tilewright` beside `import numpy`: `python -m tools.import_time [rounds]`.
+
+Each import runs in a fresh process, the two take turns, and the medians are printed, so that a noisy machine moves both
+alike. One uncounted round first writes the byte code and warms the file cache.
+"""
+
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+MODULES = ("numpy", "tilewright")
+TIMED = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
+
+
+def seconds(module: str) -> float:
+    """Seconds that one import takes in a new process, the interpreter's own start not counted."""
+    command = [sys.executable, "-c", TIMED.format(module)]
+    return float(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+
+
+def main(rounds: int = 21) -> None:
+    """Prints the medians in milliseconds, with the quartiles, and how far apart they are."""
+    samples = [[seconds(module) * 1e3 for module in MODULES] for _ in range(rounds + 1)][1:]
+    medians: list[float] = []
+    for module, values in zip(MODULES, zip(*samples, strict=True), strict=True):
+        low, middle, high = statistics.quantiles(values, n=4)
+        medians.append(middle)
+        print(f"import {module:<12} {middle:7.1f} ms   (quartiles {low:.1f} to {high:.1f})")
+    extra = statistics.median(ours - numpy for numpy, ours in samples)
+    print(f"tilewright over numpy {extra:+.1f} ms, {medians[1] / medians[0]:.2f}x, {rounds} rounds")
+
+
+if __name__ == "__main__":
+    main(*(int(argument) for argument in sys.argv[1:]))
