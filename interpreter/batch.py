@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from .errors import Program
+from tilewright.lang import Location
+
+from .errors import OutOfFuelError, Program
 
 if TYPE_CHECKING:
     from .memory import Memory
@@ -38,6 +40,15 @@ class Options:
     stdout: TextIO | None = None
 
 
+class Fuel:
+    """What is left of a launch's budget of loop iterations and scheduling steps."""
+
+    __slots__ = ("left", "budget")
+
+    def __init__(self, budget: int | None) -> None:
+        self.budget = budget
+        self.left = float("inf") if budget is None else budget
+
 @dataclass(slots=True, eq=False)
 class Batch:
     """`count` programs that run an op together; row i of a value belongs to the program `program(i)`.
@@ -52,6 +63,7 @@ class Batch:
     memory: Memory
     options: Options
     stdout: TextIO
+    fuel: Fuel
     constant: tuple[bool, bool, bool] = (False, False, False)
 
     def program(self, row: int) -> Program:
@@ -64,8 +76,15 @@ class Batch:
         index = self.programs[axis]
         return index[:1] if self.constant[axis] else index
 
+    def burn(self, location: Location) -> None:
+        """Take one step of the budget for a loop. Raises OutOfFuelError, with the loop's place, when none is left."""
+        self.fuel.left -= 1
+        if self.fuel.left < 0:
+            what = f"still running after {self.fuel.budget} steps, the budget of the launch (options.fuel)"
+            raise OutOfFuelError(what, location, self.program(0))
+
     def take(self, rows: Index) -> Batch:
         """The batch of some of the rows, in the order given; a row may come more than once."""
         x, y, z = self.programs
         programs = (x[rows], y[rows], z[rows])
-        return Batch(len(rows), programs, self.grid, self.memory, self.options, self.stdout, self.constant)
+        return Batch(len(rows), programs, self.grid, self.memory, self.options, self.stdout, self.fuel, self.constant)

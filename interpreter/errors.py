@@ -33,6 +33,11 @@ class InterpreterError(Exception):
         self.program = program
         self.calls: list[Location] = []
 
+    def locate(self, location: Location) -> None:
+        """Say where this happened, unless that is known already."""
+        if self.location is UNKNOWN_LOCATION:
+            self.location = location
+
     def __str__(self) -> str:
         who = "" if self.program is None else f" (program {self.program})"
         calls = "".join(f"\n  called from {place(call)}" for call in self.calls)

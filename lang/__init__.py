@@ -1,11 +1,21 @@
 """The language: types, IR, op tables, layouts as data, typing rules, the `tl` operations and the Python frontend."""
 
-from . import ops as ops
+from . import ops
 from .contracts import EXACT, AbsRel, Contract, Contracts, Exact, Mma, Sum, Tree, Ulp, Unordered
+from .equality import fingerprint, structurally_equal
+from .errors.base import CompilationError, CompilerBug, Span, TilewrightError
 from .ir import UNKNOWN_LOCATION, Block, Builder, Function, Location, Module, Operation, Value
+from .knobs import KnobError, Knobs, knobs
 from .opdef import OPS, Attribute, Effect, OpDef, OpTypeError, Trait
+from .parser import ParseError, parse_module
+from .printer import print_function, print_module, print_operation
 from .types import (
     BF16,
+    F8E4M3B15,
+    F8E4M3FN,
+    F8E4M3FNUZ,
+    F8E5M2,
+    F8E5M2FNUZ,
     F16,
     F32,
     F64,
@@ -32,3 +42,79 @@ from .types import (
     with_element,
     with_shape,
 )
+from .verifier import VerifyError, verify
+
+__all__ = [
+    "AbsRel",
+    "Attribute",
+    "BF16",
+    "Block",
+    "Builder",
+    "CompilationError",
+    "CompilerBug",
+    "Contract",
+    "Contracts",
+    "EXACT",
+    "Effect",
+    "Exact",
+    "F16",
+    "F32",
+    "F64",
+    "F8E4M3B15",
+    "F8E4M3FN",
+    "F8E4M3FNUZ",
+    "F8E5M2",
+    "F8E5M2FNUZ",
+    "FLOATS",
+    "FP8",
+    "FloatType",
+    "Function",
+    "I1",
+    "I16",
+    "I32",
+    "I64",
+    "I8",
+    "INTS",
+    "IntType",
+    "KnobError",
+    "Knobs",
+    "Location",
+    "Mma",
+    "Module",
+    "NUMBERS",
+    "OPS",
+    "OpDef",
+    "OpTypeError",
+    "Operation",
+    "POINTERS",
+    "ParseError",
+    "PointerType",
+    "ScalarType",
+    "Span",
+    "Sum",
+    "TileType",
+    "TilewrightError",
+    "Trait",
+    "Tree",
+    "Type",
+    "UNKNOWN_LOCATION",
+    "Ulp",
+    "Unordered",
+    "Value",
+    "VerifyError",
+    "bit_width",
+    "byte_width",
+    "element_of",
+    "fingerprint",
+    "knobs",
+    "ops",
+    "parse_module",
+    "print_function",
+    "print_module",
+    "print_operation",
+    "shape_of",
+    "structurally_equal",
+    "verify",
+    "with_element",
+    "with_shape",
+]

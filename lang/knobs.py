@@ -12,7 +12,7 @@ not empty, the default.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -83,12 +83,12 @@ def _check_device(value: object) -> str:
 
 
 def _check_path(value: object) -> Path:
-    if not isinstance(value, str | os.PathLike) or not (text := os.fspath(cast("os.PathLike[str]", value))):
+    if not isinstance(value, str | Path) or not str(value):
         raise ValueError(value)
     try:
-        return Path(text).expanduser()
-    except RuntimeError as error:  # "~name" of a user that does not exist
-        raise ValueError(value) from error
+        return Path(value).expanduser()
+    except RuntimeError:  # "~name" of a user that does not exist
+        raise ValueError(value) from None
 
 
 def _integer(minimum: int) -> Kind[int]:
@@ -210,7 +210,7 @@ class Knobs:
         self._scoped: ContextVar[Mapping[str, object] | None] = ContextVar("knobs", default=None)
 
     @contextmanager
-    def scope(self, **values: Any) -> Iterator[Self]:
+    def scope(self, **values: Any) -> Generator[Self, None, None]:
         """Sets knobs by keyword until the `with` block ends, in this thread or task only; scopes nest.
 
         An assignment inside the block lasts as long as the block. Raises KnobError for an unknown name or a

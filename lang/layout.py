@@ -5,8 +5,7 @@ XOR offset: `L(x) = offset ^ XOR of columns[i] over the set bits i of x`. A *dis
 inputs (register, lane, warp, block) to the outputs (dim0, dim1, ...) of a tile; a *memory* layout maps an
 offset to them. An input bit whose column depends on earlier ones holds a replica.
 
-Layouts are pure data and know no GPU; those that kernels use are built in `tile_layouts.py`. The text form
-that `str` gives is specified in, and read by, `layout_text.py`.
+The layouts that kernels use are built in `tile_layouts.py`; `layout_text.py` specifies and reads the text.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from operator import index
 from typing import Any, overload
 
@@ -22,25 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import f2
-from .layout_dims import (
-    Dims,
-    LayoutError,
-    bit_count,
-    check_dims,
-    check_names,
-    check_total,
-    checked,
-    divides,
-    high_bits,
-    low_bits,
-    merge,
-    pack,
-    positions,
-    show,
-    unpack,
-)
+from . import layout_dims as dims
+from .layout_dims import Dims, LayoutError
 
-__all__ = ["Dims", "LayoutError", "LinearLayout"]
+Names = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -58,16 +41,14 @@ class LinearLayout:
     offset: int = 0
 
     def __post_init__(self) -> None:
-        check_dims(self.ins, "input")
-        check_dims(self.outs, "output")
-        if len(self.columns) != (bits := bit_count(self.ins)):
+        dims.check_dims(self.ins, "input")
+        dims.check_dims(self.outs, "output")
+        if len(self.columns) != (bits := dims.bit_count(self.ins)):
             raise LayoutError(f"{len(self.columns)} columns for {bits} input bits")
         limit = math.prod(self.shape)
         for flat in (*self.columns, self.offset):
             if not 0 <= flat < limit:
                 raise LayoutError(f"flat point {flat} lies outside the {limit} points of the output")
-
-    # Construction
 
     @classmethod
     def from_bases(
@@ -81,22 +62,11 @@ class LinearLayout:
         >>> print(LinearLayout.from_bases({"lane": [(0, 1), (1, 0)]}, {"dim0": 2, "dim1": 2}))
         #linear<lane=[[0, 1], [1, 0]] -> [dim0:2, dim1:2]>
         """
-        dims = tuple((name, index(size)) for name, size in outs.items())
-        check_dims(dims, "output")
-
-        def flat(vector: Sequence[int]) -> int:
-            if len(vector) != len(dims):
-                raise LayoutError(f"vector {list(vector)} should have {len(dims)} components")
-            result = 0
-            for component, (name, size), bits in zip(vector, dims, positions(dims).values(), strict=True):
-                if not 0 <= component < size:
-                    raise LayoutError(f"component {component} lies outside {name!r} of size {size}")
-                result |= index(component) << bits.start
-            return result
-
+        sizes = tuple((name, index(size)) for name, size in outs.items())
+        dims.check_dims(sizes, "output")
         ins = tuple((name, 1 << len(vectors)) for name, vectors in bases.items())
-        columns = tuple(flat(vector) for vectors in bases.values() for vector in vectors)
-        return cls(ins, dims, columns, 0 if offset is None else flat(offset))
+        columns = tuple(dims.pack_vector(sizes, vector) for vectors in bases.values() for vector in vectors)
+        return cls(ins, sizes, columns, 0 if offset is None else dims.pack_vector(sizes, offset))
 
     @classmethod
     def identity(cls, size: int, in_dim: str, out_dim: str) -> LinearLayout:
@@ -116,8 +86,6 @@ class LinearLayout:
         #linear<lane=[[0], [0]] -> [dim0:1]>
         """
         return cls(((in_dim, size),), ((out_dim, out_size),), (0,) * (max(size, 1).bit_length() - 1))
-
-    # Data
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -141,13 +109,15 @@ class LinearLayout:
         >>> LinearLayout.identity(4, "lane", "dim0").bases
         {'lane': ((1,), (2,))}
         """
-        vectors = [tuple(unpack(self.outs, column).values()) for column in self.columns]
-        return {name: tuple(vectors[bits.start : bits.stop]) for name, bits in positions(self.ins).items()}
+        vectors = [tuple(dims.unpack(self.outs, column).values()) for column in self.columns]
+        return {
+            name: tuple(vectors[bits.start : bits.stop]) for name, bits in dims.positions(self.ins).items()
+        }
 
     def __str__(self) -> str:
         inputs = [f"{name}=[{', '.join(str(list(v)) for v in bases)}]" for name, bases in self.bases.items()]
-        offset = f" ^ {list(unpack(self.outs, self.offset).values())}" if self.offset else ""
-        return f"#linear<{', '.join(inputs)}{' ' if inputs else ''}-> {show(self.outs)}{offset}>"
+        offset = f" ^ {list(dims.unpack(self.outs, self.offset).values())}" if self.offset else ""
+        return f"#linear<{', '.join(inputs)}{' ' if inputs else ''}-> {dims.show(self.outs)}{offset}>"
 
     def __repr__(self) -> str:
         return f"parse_layout({str(self)!r})"
@@ -161,41 +131,37 @@ class LinearLayout:
     def apply(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Map one point (ints) or many (arrays of ints that broadcast together), by input dimension.
 
-        Raises LayoutError when dimensions are missing or unknown, or when a component lies outside its
-        dimension.
+        Raises LayoutError when a dimension is missing or unknown, or a component lies outside its dimension.
 
         >>> LinearLayout.from_bases({"lane": [(0, 1), (1, 1)]}, {"dim0": 2, "dim1": 2}).apply({"lane": 3})
         {'dim0': 1, 'dim1': 0}
         """
-        check_names(tuple(point), self.ins, "input")
+        dims.check_names(tuple(point), self.ins, "input")
         if missing := [name for name in self.in_names if name not in point]:
             raise LayoutError(f"no value for input dimension {missing[0]!r}")
-        values = {name: checked(name, size, point[name]) for name, size in self.ins}
+        values = {name: dims.checked(name, size, point[name]) for name, size in self.ins}
         arrays = [value for value in values.values() if not isinstance(value, int)]
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
         flat = np.full(shape, self.offset, np.int64) if arrays else self.offset
-        for name, bits in positions(self.ins).items():
+        for name, bits in dims.positions(self.ins).items():
             for i, position in enumerate(bits):
                 flat = flat ^ (values[name] >> i & 1) * self.columns[position]
-        return unpack(self.outs, flat)
+        return dims.unpack(self.outs, flat)
 
     # Algebra
 
     def sublayout(self, ins: Sequence[str], outs: Sequence[str]) -> LinearLayout:
         """Keep the given dimensions, in the given order; inputs left out are held at zero.
 
-        With all names this is a transposition of the dimensions.
-
         >>> layout = LinearLayout.identity(2, "lane", "dim0") * LinearLayout.identity(4, "warp", "dim1")
         >>> print(layout.sublayout(["warp"], ["dim1", "dim0"]))
         #linear<warp=[[1, 0], [2, 0]] -> [dim1:4, dim0:2]>
         """
-        check_names(ins, self.ins, "input")
-        check_names(outs, self.outs, "output")
-        new_ins = tuple((name, dict(self.ins)[name]) for name in ins)
-        new_outs = tuple((name, dict(self.outs)[name]) for name in outs)
-        kept = low_bits(self.outs, new_outs)
-        columns = tuple(f2.gather(self.columns[p], kept) for p in low_bits(self.ins, new_ins))
+        dims.check_names(ins, self.ins, "input")
+        dims.check_names(outs, self.outs, "output")
+        new_ins, new_outs = dims.select(self.ins, ins), dims.select(self.outs, outs)
+        kept = dims.low_bits(self.outs, new_outs)
+        columns = tuple(f2.gather(self.columns[p], kept) for p in dims.low_bits(self.ins, new_ins))
         return LinearLayout(new_ins, new_outs, columns, f2.gather(self.offset, kept))
 
     def transpose(self, ins: Sequence[str] | None = None, outs: Sequence[str] | None = None) -> LinearLayout:
@@ -205,22 +171,21 @@ class LinearLayout:
         >>> print(layout.transpose(outs=["dim1", "dim0"]))
         #linear<lane=[[1, 0], [0, 1]] -> [dim1:2, dim0:2]>
         """
-        new_ins = self.in_names if ins is None else tuple(ins)
-        new_outs = self.out_names if outs is None else tuple(outs)
-        if len(new_ins) != len(self.ins) or len(new_outs) != len(self.outs):
+        moved = self.sublayout(
+            self.in_names if ins is None else ins, self.out_names if outs is None else outs
+        )
+        if len(moved.ins) != len(self.ins) or len(moved.outs) != len(self.outs):
             raise LayoutError("a transposition names each dimension once")
-        return self.sublayout(new_ins, new_outs)
+        return moved
 
-    def rename(
-        self, ins: Mapping[str, str] | None = None, outs: Mapping[str, str] | None = None
-    ) -> LinearLayout:
+    def rename(self, ins: Names | None = None, outs: Names | None = None) -> LinearLayout:
         """Give new names to dimensions.
 
         >>> print(LinearLayout.identity(2, "lane", "dim0").rename(ins={"lane": "warp"}))
         #linear<warp=[[1]] -> [dim0:2]>
         """
-        check_names(tuple(ins or ()), self.ins, "input")
-        check_names(tuple(outs or ()), self.outs, "output")
+        dims.check_names(tuple(ins or ()), self.ins, "input")
+        dims.check_names(tuple(outs or ()), self.outs, "output")
         new_ins = tuple(((ins or {}).get(name, name), size) for name, size in self.ins)
         new_outs = tuple(((outs or {}).get(name, name), size) for name, size in self.outs)
         return replace(self, ins=new_ins, outs=new_outs)
@@ -231,7 +196,7 @@ class LinearLayout:
         >>> print(LinearLayout.identity(4, "lane", "dim0").reshape_ins({"register": 2, "lane": 2}))
         #linear<register=[[1]], lane=[[2]] -> [dim0:4]>
         """
-        check_total(self.ins, tuple(ins.items()), "input")
+        dims.check_total(self.ins, tuple(ins.items()), "input")
         return replace(self, ins=tuple(ins.items()))
 
     def reshape_outs(self, outs: Mapping[str, int]) -> LinearLayout:
@@ -240,34 +205,32 @@ class LinearLayout:
         >>> print(LinearLayout.identity(4, "lane", "dim0").reshape_outs({"dim0": 2, "dim1": 2}))
         #linear<lane=[[0, 1], [1, 0]] -> [dim0:2, dim1:2]>
         """
-        check_total(self.outs, tuple(outs.items()), "output")
+        dims.check_total(self.outs, tuple(outs.items()), "output")
         last_first = self.transpose(outs=self.out_names[::-1])
         return replace(last_first, outs=tuple(outs.items())[::-1]).transpose(outs=tuple(outs))
 
     def window(self, start: Mapping[str, int], sizes: Mapping[str, int]) -> LinearLayout:
         """Restrict inputs to `sizes` elements from `start` on, counted from zero again: a view of a buffer.
 
-        Dimensions not in `sizes` stay whole. Each start must be a multiple of its size, so that adding it is
-        XOR.
+        Dimensions not in `sizes` stay whole. A start must be a multiple of its size: adding it is then XOR.
 
         >>> print(LinearLayout.identity(8, "dim0", "offset").window({"dim0": 4}, {"dim0": 2}))
         #linear<dim0=[[1]] -> [offset:8] ^ [4]>
         """
-        check_names(tuple({**start, **sizes}), self.ins, "input")
+        dims.check_names(tuple({**start, **sizes}), self.ins, "input")
         new_ins = tuple((name, sizes.get(name, size)) for name, size in self.ins)
-        check_dims(new_ins, "window")
+        dims.check_dims(new_ins, "window")
         first = {name: start.get(name, 0) for name in self.in_names}
         for name, size in new_ins:
             if size > dict(self.ins)[name] or first[name] % size:
                 raise LayoutError(f"no aligned window of {size} elements at {first[name]} in {name!r}")
-        columns = tuple(self.columns[p] for p in low_bits(self.ins, new_ins))
-        return replace(self, ins=new_ins, columns=columns, offset=pack(self.outs, self.apply(first)))
+        columns = tuple(self.columns[p] for p in dims.low_bits(self.ins, new_ins))
+        return replace(self, ins=new_ins, columns=columns, offset=dims.pack(self.outs, self.apply(first)))
 
     def compose(self, inner: LinearLayout) -> LinearLayout:
         """Give the map x -> self(inner(x)). Outputs of `inner` are, by name, the inputs of this layout.
 
-        An output may be smaller than the input that it feeds. Raises LayoutError when names or sizes do not
-        fit.
+        An output may be smaller than the input it feeds. Raises LayoutError when names or sizes do not fit.
 
         >>> swap = LinearLayout.from_bases({"lane": [(2,), (1,)]}, {"lane": 4})
         >>> print(LinearLayout.identity(4, "lane", "dim0").compose(swap))
@@ -275,8 +238,8 @@ class LinearLayout:
         """
         sizes = dict(self.ins)
         if set(inner.out_names) != set(sizes) or any(size > sizes[name] for name, size in inner.outs):
-            raise LayoutError(f"outputs {show(inner.outs)} do not fit the inputs {show(self.ins)}")
-        place = low_bits(self.ins, inner.outs)
+            raise LayoutError(f"outputs {dims.show(inner.outs)} do not fit the inputs {dims.show(self.ins)}")
+        place = dims.low_bits(self.ins, inner.outs)
         columns = tuple(f2.multiply(self.columns, f2.scatter(column, place)) for column in inner.columns)
         offset = self.offset ^ f2.multiply(self.columns, f2.scatter(inner.offset, place))
         return LinearLayout(inner.ins, self.outs, columns, offset)
@@ -289,15 +252,13 @@ class LinearLayout:
         >>> print(LinearLayout.identity(2, "register", "dim0") * LinearLayout.identity(2, "lane", "dim0"))
         #linear<register=[[1]], lane=[[2]] -> [dim0:4]>
         """
-        ins, outs = merge(self.ins, high.ins), merge(self.outs, high.outs)
-        below, above = low_bits(outs, self.outs), high_bits(outs, high.outs)
-        columns: dict[int, int] = {}
-        for place, column in zip(low_bits(ins, self.ins), self.columns, strict=True):
-            columns[place] = f2.scatter(column, below)
-        for place, column in zip(high_bits(ins, high.ins), high.columns, strict=True):
-            columns[place] = f2.scatter(column, above)
+        ins, outs = dims.merge(self.ins, high.ins), dims.merge(self.outs, high.outs)
+        below, above = dims.low_bits(outs, self.outs), dims.high_bits(outs, high.outs)
+        images = [f2.scatter(c, below) for c in self.columns] + [f2.scatter(c, above) for c in high.columns]
+        places = dims.low_bits(ins, self.ins) + dims.high_bits(ins, high.ins)
+        columns = tuple(image for _, image in sorted(zip(places, images, strict=True)))
         offset = f2.scatter(self.offset, below) | f2.scatter(high.offset, above)
-        return LinearLayout(ins, outs, tuple(columns[p] for p in range(len(columns))), offset)
+        return LinearLayout(ins, outs, columns, offset)
 
     __mul__ = product
 
@@ -310,12 +271,11 @@ class LinearLayout:
         >>> print((pair * LinearLayout.identity(2, "lane", "dim0")).divide(pair))
         #linear<register=[], lane=[[1]] -> [dim0:2]>
         """
-        if not (divides(low.ins, self.ins) and divides(low.outs, self.outs)):
+        if not (dims.divides(low.ins, self.ins) and dims.divides(low.outs, self.outs)):
             return None
-        ins = tuple((name, size // dict(low.ins).get(name, 1)) for name, size in self.ins)
-        outs = tuple((name, size // dict(low.outs).get(name, 1)) for name, size in self.outs)
-        above = high_bits(self.outs, outs)
-        columns = tuple(f2.gather(self.columns[p], above) for p in high_bits(self.ins, ins))
+        ins, outs = dims.quotient(self.ins, low.ins), dims.quotient(self.outs, low.outs)
+        above = dims.high_bits(self.outs, outs)
+        columns = tuple(f2.gather(self.columns[p], above) for p in dims.high_bits(self.ins, ins))
         quotient = LinearLayout(ins, outs, columns, f2.gather(self.offset, above))
         matches = low.product(quotient).transpose(self.in_names, self.out_names) == self
         return quotient if matches else None
@@ -329,11 +289,10 @@ class LinearLayout:
         >>> print(layout.quotient("warp"))
         #linear<lane=[[1]] -> [lane:2]>
         """
-        check_names([name], self.ins, "input")
-        check_names([name], self.outs, "output")
-        ins = [other for other in self.in_names if other != name]
-        outs = [other for other in self.out_names if other != name]
-        rest = self.sublayout(ins, outs)
+        dims.check_names([name], self.ins, "input")
+        dims.check_names([name], self.outs, "output")
+        others = [[n for n in names if n != name] for names in (self.in_names, self.out_names)]
+        rest = self.sublayout(*others)
         whole = rest * LinearLayout.identity(dict(self.ins)[name], name, name)
         return rest if whole.transpose(self.in_names, self.out_names) == self else None
 
@@ -347,7 +306,7 @@ class LinearLayout:
         >>> print(replicated.pseudo_invert())
         #linear<dim0=[[0, 1]] -> [lane:2, warp:2]>
         """
-        mask, units = (1 << len(self.columns)) - 1, [1 << i for i in range(bit_count(self.outs))]
+        mask, units = (1 << len(self.columns)) - 1, [1 << i for i in range(dims.bit_count(self.outs))]
         echelon = f2.eliminate([*self.columns, *units])  # with the unit vectors every equation has a solution
         columns = tuple((echelon.solve(unit) or 0) & mask for unit in units)
         return LinearLayout(self.outs, self.ins, columns, f2.multiply(columns, self.offset))
@@ -359,7 +318,7 @@ class LinearLayout:
         #linear<dim0=[[1], [3]] -> [offset:4]>
         """
         if not self.is_bijective:
-            sizes = f"{bit_count(self.ins)} input bits, {bit_count(self.outs)} output bits, rank {self.rank}"
+            sizes = f"{dims.bit_count(self.ins)} input bits, {dims.bit_count(self.outs)} output bits, rank {self.rank}"
             raise LayoutError(f"the layout is not invertible: {sizes}")
         return self.pseudo_invert()
 
@@ -367,9 +326,8 @@ class LinearLayout:
         """Give the conversion map X with target(X(x)) == self(x): the place in `target` of what x holds here.
 
         An input bit with the same image in both stays where it is, so nothing moves that need not; for the
-        rest, free variables are zero: the lowest replica. To learn where to *read* each slot of a new layout
-        from, call `new.invert_and_compose(old)`. Raises LayoutError when outputs differ or `target` lacks
-        some element.
+        rest, free variables are zero: the lowest replica. For where to *read* each slot of a new layout, call
+        `new.invert_and_compose(old)`. Raises LayoutError when outputs differ or `target` lacks an element.
 
         >>> row = LinearLayout.identity(2, "lane", "dim0") * LinearLayout.identity(2, "warp", "dim1")
         >>> column = LinearLayout.identity(2, "warp", "dim0") * LinearLayout.identity(2, "lane", "dim1")
@@ -377,22 +335,22 @@ class LinearLayout:
         #linear<lane=[[1, 0]], warp=[[0, 1]] -> [warp:2, lane:2]>
         """
         if sorted(self.outs) != sorted(target.outs):
-            raise LayoutError(f"outputs {show(self.outs)} and {show(target.outs)} differ")
+            raise LayoutError(f"outputs {dims.show(self.outs)} and {dims.show(target.outs)} differ")
         target = target.transpose(outs=self.out_names)
         echelon = f2.eliminate(target.columns)
-        theirs = positions(target.ins)
+        theirs = dims.positions(target.ins)
         columns: list[int | None] = []
-        for name, bits in positions(self.ins).items():
-            for position, twin in zip_longest(bits, theirs.get(name, range(0))[: len(bits)]):
-                column = self.columns[position]
-                stays = twin is not None and target.columns[twin] == column
-                columns.append(1 << twin if stays else echelon.solve(column))
+        for name, bits in dims.positions(self.ins).items():
+            twins = theirs.get(name, range(0))
+            for i, column in enumerate(self.columns[bits.start : bits.stop]):
+                stays = i < len(twins) and target.columns[twins[i]] == column
+                columns.append(1 << twins[i] if stays else echelon.solve(column))
         offset = echelon.solve(self.offset ^ target.offset)
         if offset is None or None in columns:
             raise LayoutError(f"not invertible: {target} does not hold every element of {self}")
         return LinearLayout(self.ins, target.ins, tuple(c for c in columns if c is not None), offset)
 
-    # Rank and what follows from it
+    # Rank and replicas
 
     @property
     def rank(self) -> int:
@@ -402,7 +360,7 @@ class LinearLayout:
     @property
     def is_surjective(self) -> bool:
         """Whether every output has an input."""
-        return self.rank == bit_count(self.outs)
+        return self.rank == dims.bit_count(self.outs)
 
     @property
     def is_injective(self) -> bool:
@@ -423,7 +381,7 @@ class LinearLayout:
         >>> layout.free_variables()
         {'lane': 6}
         """
-        return unpack(self.ins, ~f2.eliminate(self.columns).pivots)
+        return dims.unpack(self.ins, ~f2.eliminate(self.columns).pivots)
 
     def kernel(self) -> tuple[dict[str, int], ...]:
         """Give a basis of the inputs that the linear part maps to zero: the directions between replicas.
@@ -431,7 +389,7 @@ class LinearLayout:
         >>> LinearLayout.from_bases({"lane": [(1,), (1,)]}, {"dim0": 2}).kernel()
         ({'lane': 3},)
         """
-        return tuple(unpack(self.ins, vector) for vector in f2.eliminate(self.columns).kernel)
+        return tuple(dims.unpack(self.ins, vector) for vector in f2.eliminate(self.columns).kernel)
 
     def image(self) -> tuple[dict[str, int], ...]:
         """Give the reduced basis of what the linear part reaches: equal for layouts that reach the same.
@@ -439,4 +397,4 @@ class LinearLayout:
         >>> LinearLayout.from_bases({"lane": [(3,), (2,)]}, {"dim0": 4}).image()
         ({'dim0': 1}, {'dim0': 2})
         """
-        return tuple(unpack(self.outs, vector) for vector in f2.rref(self.columns))
+        return tuple(dims.unpack(self.outs, vector) for vector in f2.rref(self.columns))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,21 @@ def pack(dims: Dims, point: Mapping[str, int]) -> int:
     return sum(point[name] << bits.start for name, bits in positions(dims).items())
 
 
+def pack_vector(dims: Dims, vector: Sequence[int]) -> int:
+    """Join a vector's components into a flat point; raise LayoutError unless each fits its dimension.
+
+    >>> pack_vector((("register", 4), ("lane", 32)), [1, 3])
+    13
+    """
+    if len(vector) != len(dims):
+        raise LayoutError(f"vector {list(vector)} should have {len(dims)} components")
+    point = {name: index(component) for (name, _), component in zip(dims, vector, strict=True)}
+    for name, size in dims:
+        if not 0 <= point[name] < size:
+            raise LayoutError(f"component {point[name]} lies outside {name!r} of size {size}")
+    return pack(dims, point)
+
+
 def unpack(dims: Dims, flat: Any) -> dict[str, Any]:
     """Split a flat point, or an array of them, into its components.
 
@@ -106,6 +122,26 @@ def divides(part: Dims, whole: Dims) -> bool:
     """
     sizes = dict(whole)
     return all(size <= sizes.get(name, 0) for name, size in part)
+
+
+def quotient(whole: Dims, part: Dims) -> Dims:
+    """Undo `merge(part, ...)`: every dimension of `whole`, its size divided by that in `part`.
+
+    >>> quotient((("lane", 32), ("warp", 2)), (("lane", 4),))
+    (('lane', 8), ('warp', 2))
+    """
+    sizes = dict(part)
+    return tuple((name, size // sizes.get(name, 1)) for name, size in whole)
+
+
+def select(dims: Dims, names: Sequence[str]) -> Dims:
+    """Pick dimensions by name, in the order of the names.
+
+    >>> select((("register", 4), ("lane", 32)), ["lane"])
+    (('lane', 32),)
+    """
+    sizes = dict(dims)
+    return tuple((name, sizes[name]) for name in names)
 
 
 def show(dims: Dims) -> str:
@@ -149,7 +185,11 @@ def check_total(old: Dims, new: Dims, role: str) -> None:
 
 
 def checked(name: str, size: int, value: Any) -> Any:
-    """Return a component (int), or many (int64 array); raise LayoutError unless they are in range."""
+    """Return a component (int), or many (int64 array); raise LayoutError unless they are in range.
+
+    >>> checked("lane", 32, [0, 31])
+    array([ 0, 31])
+    """
     if isinstance(value, int):
         inside = 0 <= value < size
     else:

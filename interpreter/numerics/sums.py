@@ -13,36 +13,37 @@ unless all terms (the accumulator included) are -0.0, which add up to -0.0 as in
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .casts import Array, decode, decode64, round_to, with_canonical_nan
-from .exact import F64Array, sum_to_odd, to_odd, two_product, two_sum
+from .casts import Array, decode, round_to, with_canonical_nan
+from .exact import F64Array, sum_to_odd, to_odd, two_sum
 from .formats import FORMATS
 
 _U = 2.0**-53
 _SLACK = 1.001
 """Covers the higher-order terms of the bounds, and the rounding of the bound itself."""
-_BLOCK = 1 << 15
-"""Elements (of 8 bytes) worked on at a time, so that temporaries stay in the second-level cache."""
-_TERMS_AT_ONCE = 1 << 20
+_TERMS_AT_ONCE = 1 << 18
+"""Terms (of 8 bytes) that an exact redo gathers at a time."""
 
 
-def _finish(x: Array, fmt: str) -> Array:
+def finish(x: Array, fmt: str) -> Array:
     """Round f64 to a result format; 8-bit formats go through f32, as all their arithmetic does."""
     if FORMATS[fmt].bits == 8:
         return round_to(round_to(x, "f32"), fmt)
     return round_to(x, fmt)
 
 
-def _rounded(value: F64Array, error: F64Array, fmt: str) -> tuple[Array, NDArray[np.bool_]]:
-    """Round an enclosure `value` +- `error`, and tell which elements it leaves open."""
+def round_enclosure(value: F64Array, error: F64Array, fmt: str) -> tuple[Array, NDArray[np.bool_]]:
+    """Round the enclosure `value` +- `error` to `fmt`, and tell which elements it leaves open."""
+    if fmt == "f32":
+        lower = np.subtract(value, error, out=np.empty(value.shape, np.float32), casting="same_kind")
+        upper = np.add(value, error, out=np.empty(value.shape, np.float32), casting="same_kind")
+        return with_canonical_nan(lower, fmt), lower.view(np.uint32) != upper.view(np.uint32)
     carrier = FORMATS[fmt].carrier
-    result = np.asarray(_finish(np.subtract(value, error), fmt))
-    upper = np.asarray(_finish(np.add(value, error), fmt))
-    return result, np.asarray(result.view(carrier) != upper.view(carrier))
+    lower, upper = finish(value - error, fmt), finish(value + error, fmt)
+    return lower, lower.view(carrier) != upper.view(carrier)
 
 
 def _cascade(terms: F64Array) -> tuple[F64Array, F64Array, F64Array]:
@@ -67,39 +68,54 @@ def _exact_row(row: list[float], fmt: str) -> Array:
         nearest = math.fsum(row)
         residue = math.fsum([*row, -nearest])
     except OverflowError:
-        nearest, residue = _exact_rational(sum((Fraction(term) for term in row), Fraction(0)))
+        return exact_rational_sum(sum((Fraction(term) for term in row), Fraction(0)), fmt)
+    return _finish_exact(nearest, residue, fmt)
+
+
+def exact_rational_sum(total: Fraction, fmt: str) -> Array:
+    """A rational rounded once to `fmt` (to f32 first for 8-bit formats)."""
+    try:
+        nearest = total.numerator / total.denominator  # Python divides integers with one correct rounding
+    except OverflowError:
+        return finish(np.asarray(math.copysign(math.inf, total)), fmt)
+    rest = total - Fraction(nearest)
+    return _finish_exact(nearest, float((rest > 0) - (rest < 0)), fmt)
+
+
+def _finish_exact(nearest: float, residue: float, fmt: str) -> Array:
+    """Round to `fmt` a number given as the nearest f64 and the sign of what is missing."""
     if fmt == "f64":
         return np.asarray(nearest)
-    return _finish(to_odd(np.asarray(nearest), np.asarray(residue)), fmt)
+    return finish(to_odd(np.asarray(nearest), np.asarray(residue)), fmt)
 
 
-def _exact_rational(value: Fraction) -> tuple[float, float]:
-    """The f64 nearest to a rational and the sign of what is missing; infinity beyond the range."""
-    try:
-        nearest = value.numerator / value.denominator
-    except OverflowError:
-        return math.copysign(math.inf, value), 0.0
-    rest = value - Fraction(nearest)
-    return nearest, float((rest > 0) - (rest < 0))
-
-
-def exact_sums(terms: F64Array, fmt: str) -> Array:
+def _exact_finite(terms: F64Array, fmt: str) -> Array:
     """The real sums of the rows of finite f64 `terms` [rows, n], each rounded once to `fmt`; zero sums are +0.0."""
-    row = FORMATS[fmt]
-    if terms.shape[1] == 0:
-        return _finish(np.zeros(len(terms)), fmt)
+    carrier = FORMATS[fmt].carrier
     value, error, size = _cascade(terms)
-    slop = 2 * terms.shape[1] * _U * _SLACK * size
     value, rest = two_sum(value, error)
+    slop = np.where(size > 0, 2 * _U * _SLACK * (terms.shape[1] * size + np.abs(rest)), 0.0)
     if fmt == "f64":
         result, upper = value + (rest - slop), value + (rest + slop)
     else:
-        result = _finish(sum_to_odd(value, rest - slop), fmt)
-        upper = _finish(sum_to_odd(value, rest + slop), fmt)
-    result = np.asarray(result)
-    unsettled = (result.view(row.carrier) != np.asarray(upper).view(row.carrier)) | ~np.isfinite(value)
+        result = finish(sum_to_odd(value, rest - slop), fmt)
+        upper = finish(sum_to_odd(value, rest + slop), fmt)
+    unsettled = (result.view(carrier) != upper.view(carrier)) | ~np.isfinite(value)
     for index in np.flatnonzero(unsettled):
         result[index] = _exact_row(terms[index].tolist(), fmt)
+    return result
+
+
+def exact_sums(terms: F64Array, fmt: str) -> Array:
+    """The sums of the rows of f64 `terms` [rows, n], n > 0, rounded once to `fmt`, by the rules of this module."""
+    row = FORMATS[fmt]
+    result = np.empty(len(terms), row.storage)
+    finite = np.isfinite(terms).all(axis=1)
+    result[~finite] = finish(terms[~finite].sum(axis=1), fmt)
+    result[finite] = _exact_finite(terms[finite], fmt)
+    negative_zero = ((terms == 0) & np.signbit(terms)).all(axis=1)
+    if row.has_negative_zero:
+        result.view(row.carrier)[negative_zero] = row.sign_bit
     return result
 
 
@@ -107,45 +123,34 @@ def exact_sums(terms: F64Array, fmt: str) -> Array:
 def sum_along(x: Array, axis: int, fmt: str, out_fmt: str | None = None) -> Array:
     """The real sum of `x` (storage of `fmt`) along one axis, rounded once to `out_fmt` (None: to `fmt`).
 
-    The axis disappears from the shape. Sums to an 8-bit format round to f32 first, as all 8-bit arithmetic does.
+    The axis disappears from the shape; over an axis of length 0 the sum is +0.0. Sums to an 8-bit format round to
+    f32 first, as all 8-bit arithmetic does.
     """
     out = out_fmt or fmt
-    x = np.asarray(x)
-    rows = np.moveaxis(decode(x, fmt), axis, -1)
-    shape, length = rows.shape[:-1], rows.shape[-1]
-    wide = np.moveaxis(decode(x, fmt), axis, 0) if axis % x.ndim == 0 else rows
-    if wide is rows or x.ndim == 1:
-        value, size = rows.sum(axis=-1, dtype=np.float64), np.abs(rows).sum(axis=-1, dtype=rows.dtype)
-    else:
-        value, size = wide.sum(axis=0, dtype=np.float64), np.abs(wide).sum(axis=0, dtype=rows.dtype)
-    value, size = np.asarray(value), np.asarray(size, dtype=np.float64)
-    # |x| may have been summed in f32: within a factor of 1 + length * 2**-23 of the truth, or infinite.
-    error = size * (length * _U * _SLACK * (1 + length * 2.0**-23))
+    wide = decode(np.asarray(x), fmt)
+    length = wide.shape[axis]
+    value = np.asarray(wide.sum(axis=axis, dtype=np.float64))
+    if length == 0:
+        return finish(value, out)
+    size = np.abs(wide).sum(axis=axis).astype(np.float64)
+    if wide.dtype == np.float32:
+        size *= 1 + length * 2.0**-23  # it was summed in f32: close to the truth from below, or infinite
+    error = size * (length * _U * _SLACK)
     if fmt == "f16":
         error[size < 2.0**29] = 0.0  # all terms are multiples of 2**-24: every partial sum was exact
-    result, open_ = _rounded(value, error, out)
-    if out == "f64":
-        open_ = error > 0
-    open_ |= ~np.isfinite(value)
-    if open_.any():
-        result = np.array(result, ndmin=1)
-        picked = rows[open_].reshape(-1, length).astype(np.float64)
-        finite = np.isfinite(picked).all(axis=-1)
-        redone = np.asarray(_finish(np.atleast_1d(value[open_]), out))
-        redone[finite] = exact_sums(picked[finite], out)
-        result.reshape(shape)[open_] = redone
-    return _negative_zero(result.reshape(shape), rows, out)
-
-
-def _negative_zero(result: Array, rows: Array, fmt: str) -> Array:
-    """Give sums of nothing but -0.0 their sign."""
-    row = FORMATS[fmt]
-    if rows.shape[-1] == 0 or not row.has_negative_zero:
-        return result
-    zero = np.asarray((result.view(row.carrier) << row.carrier.type(1)) == 0)
-    if zero.any():
-        picked = rows[zero]
-        all_negative = ((picked == 0) & np.signbit(picked)).all(axis=-1)
-        codes = result.view(row.carrier)
-        codes[zero] = np.where(all_negative, row.carrier.type(row.sign_bit), codes[zero])
+    result, redo = round_enclosure(value, error, out)
+    redo |= ~np.isfinite(value)
+    redo |= error > 0 if out == "f64" else False
+    redo |= size == 0 if np.signbit(value).any() else False
+    if redo.any():
+        _redo_rows(result, redo, np.moveaxis(wide, axis, -1), out)
     return result
+
+
+def _redo_rows(result: Array, redo: NDArray[np.bool_], rows: Array, fmt: str) -> None:
+    """Replace the picked elements of `result` by the exact sums of their `rows` (the last axis)."""
+    picked = np.argwhere(redo)
+    at_once = max(1, _TERMS_AT_ONCE // rows.shape[-1])
+    for start in range(0, len(picked), at_once):
+        index = tuple(picked[start : start + at_once].T)
+        result[index] = exact_sums(rows[index].reshape(-1, rows.shape[-1]).astype(np.float64), fmt)

@@ -1,0 +1,43 @@
+"""The grid of a launch: how many programs along each of three axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import index
+from typing import Any, TypeAlias
+
+from .errors import GridError
+
+Extents: TypeAlias = tuple[int, int, int]
+Grid: TypeAlias = "int | Sequence[int] | Callable[[Mapping[str, Any]], int | Sequence[int]]"
+
+#: CUDA's limits, which every device keeps so that a launch that works on a CPU works on a GPU.
+LIMITS: Extents = (2**31 - 1, 65535, 65535)
+
+
+def resolve_grid(grid: Grid, arguments: Mapping[str, Any]) -> Extents:
+    """The three extents of `grid`, missing ones being 1.
+
+    `grid` is a whole number, a tuple or list of one to three of them, or a function of the bound arguments
+    (constexprs and defaults included) that returns one of these. Raises GridError for anything else.
+    """
+    extents = grid(arguments) if callable(grid) else grid
+    if isinstance(extents, str | bytes | Mapping):
+        raise GridError(f"a grid is one to three whole numbers, not {extents!r}")
+    listed: Sequence[Any] = extents if isinstance(extents, Sequence) else (extents,)
+    if not 1 <= len(listed) <= 3:
+        raise GridError(f"a grid has one to three extents, not {len(listed)}: {extents!r}")
+    whole = [_extent(axis, extent) for axis, extent in enumerate(listed)]
+    x, y, z = (*whole, 1, 1)[:3]
+    return (x, y, z)
+
+
+def _extent(axis: int, extent: object) -> int:
+    try:
+        count = index(extent)  # type: ignore[arg-type]
+    except TypeError:
+        hint = "divide with tilewright.cdiv or //, which give whole numbers" if isinstance(extent, float) else ""
+        raise GridError(f"extent {axis} of the grid is {extent!r}, which is no whole number", hint) from None
+    if not 0 <= count <= LIMITS[axis]:
+        raise GridError(f"extent {axis} of the grid is {count}; it must lie in 0 to {LIMITS[axis]}")
+    return count

@@ -1,0 +1,215 @@
+"""The key of a compiled kernel: a digest of every assumption that its code rests on, and of nothing else.
+
+What goes in: the source and line numbers of the kernel and of each device function it can reach, the values of the
+globals that they capture, their default arguments; the type of each runtime parameter and its promises; each constant
+by type and bits; the target and the options; the versions of the toolchain; the knobs that change code; a digest of
+the sources of the rooms that make code. What stays out: paths, hash seeds, the order of dictionaries, addresses.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cache, singledispatch
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from tilewright.lang import DeviceFunction, constexpr, dtype, knobs, type_text
+
+from .errors import ArgumentError
+from .options import CompileOptions
+from .specialization import Specialization
+
+#: The rooms whose sources decide what code a kernel becomes.
+CODE_ROOMS = ("lang", "compiler")
+#: The packages that make PTX and cubins.
+TOOLCHAIN = ("llvmlite", "nvidia-nvjitlink")
+
+
+class Unencodable(ArgumentError):
+    """A compile-time value of a kind that has no canonical form, so that no key can hold it."""
+
+
+def _tagged(tag: str, *parts: bytes) -> bytes:
+    """A frame that no other sequence of parts can produce: the tag, then each part behind its length."""
+    return b"".join((tag.encode(), b"(", *(struct.pack("<Q", len(part)) + part for part in parts), b")"))
+
+
+@singledispatch
+def encode(value: Any) -> bytes:
+    """The canonical bytes of a compile-time value: equal for equal type and bits, on every machine.
+
+    Raises Unencodable for values without a canonical form.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        parts = [encode((field.name, getattr(value, field.name))) for field in fields(value)]
+        return _tagged("data", _name(type(value)), *parts)
+    raise Unencodable(
+        f"a {type(value).__name__} can't be a compile-time value of a kernel: {value!r}",
+        "use numbers, strings, None, tuples, dtypes, enum members, frozen dataclasses or device functions",
+    )
+
+
+def _name(thing: Any) -> bytes:
+    return f"{thing.__module__}.{thing.__qualname__}".encode()
+
+
+@encode.register
+def _(value: None) -> bytes:
+    return b"None"
+
+
+@encode.register
+def _(value: bool) -> bytes:
+    return _tagged("bool", b"\x01" if value else b"\x00")
+
+
+@encode.register
+def _(value: int) -> bytes:
+    return _tagged("int", str(value).encode())
+
+
+@encode.register
+def _(value: float) -> bytes:
+    return _tagged("float", struct.pack("<d", value))
+
+
+@encode.register
+def _(value: str) -> bytes:
+    return _tagged("str", value.encode("utf-8", "surrogatepass"))
+
+
+@encode.register
+def _(value: bytes) -> bytes:
+    return _tagged("bytes", value)
+
+
+@encode.register
+def _(value: tuple) -> bytes:  # type: ignore[type-arg]
+    kind = b"" if type(value) is tuple else _name(type(value))
+    names = encode(tuple(value._fields)) if hasattr(value, "_fields") else b""  # type: ignore[attr-defined]
+    return _tagged("tuple", kind, names, *(encode(part) for part in value))
+
+
+@encode.register
+def _(value: list) -> bytes:  # type: ignore[type-arg]
+    return _tagged("list", *(encode(part) for part in value))
+
+
+@encode.register(dict)
+def _(value: Mapping[Any, Any]) -> bytes:
+    return _tagged("dict", *sorted(_tagged("item", encode(k), encode(v)) for k, v in value.items()))
+
+
+@encode.register(frozenset)
+@encode.register(set)
+def _(value: frozenset[Any]) -> bytes:
+    return _tagged("set", *sorted(encode(part) for part in value))
+
+
+@encode.register
+def _(value: np.generic) -> bytes:
+    return _tagged("numpy", str(value.dtype).encode(), value.tobytes())
+
+
+@encode.register
+def _(value: Enum) -> bytes:
+    return _tagged("enum", _name(type(value)), value.name.encode())
+
+
+@encode.register
+def _(value: constexpr) -> bytes:
+    return encode(value.value)
+
+
+@encode.register
+def _(value: dtype) -> bytes:
+    return _tagged("dtype", str(value).encode())
+
+
+@encode.register
+def _(value: DeviceFunction) -> bytes:
+    return _tagged("function", value.digest())
+
+
+@encode.register
+def _(value: ModuleType) -> bytes:
+    return _tagged("module", value.__name__.encode())
+
+
+@encode.register(type)
+def _(value: type) -> bytes:
+    return _tagged("type", _name(value))
+
+
+@encode.register
+def _(value: FunctionType) -> bytes:
+    return _tagged("python", _name(value), value.__code__.co_code, encode(_plain(value.__code__.co_consts)))
+
+
+def _plain(consts: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(c for c in consts if isinstance(c, int | float | str | bytes | NoneType | tuple))
+
+
+NoneType = type(None)
+
+
+@cache
+def room_digest(rooms: tuple[str, ...] = CODE_ROOMS) -> bytes:
+    """A digest of the Python sources of the rooms, by path inside the room."""
+    root = Path(__file__).resolve().parent.parent
+    digest = sha256()
+    for room in rooms:
+        for path in sorted((root / room).rglob("*.py")):
+            digest.update(_tagged("file", path.relative_to(root).as_posix().encode(), path.read_bytes()))
+    return digest.digest()
+
+
+@cache
+def toolchain_versions(packages: tuple[str, ...] = TOOLCHAIN) -> tuple[tuple[str, str], ...]:
+    """The installed version of each package, "" where it is missing."""
+    return tuple((package, _version(package)) for package in packages)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def key_ingredients(
+    function: DeviceFunction, specialization: Specialization, options: CompileOptions, target: str
+) -> dict[str, Callable[[], Any]]:
+    """Each ingredient of the key by name, computed when called."""
+    return {
+        "function": lambda: function,
+        "signature": lambda: {n: _types(t) for n, t in specialization.signature.items()},
+        "constants": lambda: dict(specialization.constants),
+        "attributes": lambda: specialization.attributes,
+        "order": lambda: tuple(specialization.bound),
+        "options": lambda: options,
+        "target": lambda: target,
+        "knobs": lambda: knobs.code_changing(),
+        "toolchain": lambda: toolchain_versions(),
+        "rooms": lambda: room_digest(),
+    }
+
+
+def _types(type_: Any) -> Any:
+    return tuple(_types(part) for part in type_) if isinstance(type_, tuple) else type_text(type_)
+
+
+def kernel_key(
+    function: DeviceFunction, specialization: Specialization, options: CompileOptions, target: str
+) -> str:
+    """The key, in hexadecimal. Raises Unencodable when a captured or passed compile-time value has no canonical form."""
+    ingredients = key_ingredients(function, specialization, options, target)
+    return sha256(encode({name: get() for name, get in ingredients.items()})).hexdigest()
