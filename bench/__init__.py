@@ -1,3 +1,7 @@
-"""The benchmark suite: real kernels, their checks, their byte and flop counts, and the peers they are timed against."""
+"""Measuring: kernels, the work they are measured on, peers, timing and suites."""
 
-__all__: list[str] = []
+from . import cases
+from .cases import Case
+from .sources import load_kernels
+
+__all__ = ["Case", "cases", "load_kernels"]

@@ -26,7 +26,7 @@ class Options:
 
     debug: device assertions are checked, as in a kernel compiled with debug.
     seed: 0 runs coroutines round-robin; any other seed draws a fair pseudo-random order, the same on every machine.
-    fuel: how many loop iterations (of a batch) or scheduling steps one launch may take; None for no limit.
+    fuel: how many loop iterations one launch may take, each counted once a batch; None for no limit.
     patience: full rounds without a change of memory after which programs that spin with changing locals count as stuck.
     chunk_bytes: about how large the largest tile of a batch may be; it decides how many programs run at once.
     stdout: where device prints go; None for `sys.stdout`.
@@ -35,19 +35,20 @@ class Options:
     debug: bool = True
     seed: int = 0
     fuel: int | None = 10_000_000
-    patience: int = 10_000
+    patience: int = 1_000
     chunk_bytes: int = 1 << 20
     stdout: TextIO | None = None
 
 
 class Fuel:
-    """What is left of a launch's budget of loop iterations and scheduling steps."""
+    """What is left of a launch's budget of loop iterations."""
 
     __slots__ = ("left", "budget")
 
     def __init__(self, budget: int | None) -> None:
         self.budget = budget
         self.left = float("inf") if budget is None else budget
+
 
 @dataclass(slots=True, eq=False)
 class Batch:
@@ -77,10 +78,10 @@ class Batch:
         return index[:1] if self.constant[axis] else index
 
     def burn(self, location: Location) -> None:
-        """Take one step of the budget for a loop. Raises OutOfFuelError, with the loop's place, when none is left."""
+        """Count one iteration of a loop. Raises OutOfFuelError, with the loop's place, when none is left."""
         self.fuel.left -= 1
         if self.fuel.left < 0:
-            what = f"still running after {self.fuel.budget} steps, the budget of the launch (options.fuel)"
+            what = f"still running after {self.fuel.budget} iterations, the budget of the launch (options.fuel)"
             raise OutOfFuelError(what, location, self.program(0))
 
     def take(self, rows: Index) -> Batch:

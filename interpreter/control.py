@@ -126,7 +126,9 @@ def make_for(planner: Planner, operation: Operation) -> Run:
     body, out = planner.region(operation, 0), planner.slots_of(operation.results)
     unsigned, location = bool(operation.attributes["unsigned"]), operation.location
 
-    def iterate(batch: Batch, frame: Frame, index: Array, by: Array, trips: int, carried: Values) -> tuple[Array, Values]:
+    def iterate(
+        batch: Batch, frame: Frame, index: Array, by: Array, trips: int, carried: Values
+    ) -> tuple[Array, Values]:
         for _ in range(trips):
             batch.burn(location)
             carried = body.run(batch, frame, (index, *carried))
@@ -165,9 +167,8 @@ def make_while(planner: Planner, operation: Operation) -> Run:
     before, after = planner.region(operation, 0), planner.region(operation, 1)
     location = operation.location
 
-    def step(batch: Batch, frame: Frame) -> None:
+    def iterate(batch: Batch, frame: Frame, carried: Values) -> Values:
         count, rows = batch.count, np.arange(batch.count)
-        carried: Values = [frame[slot] for slot in inits]
         parts: list[Part] = []
         while True:
             batch.burn(location)
@@ -175,15 +176,16 @@ def make_while(planner: Planner, operation: Operation) -> Run:
             flags = dense(flag)
             holds = np.count_nonzero(flags)
             if not holds:
-                parts.append((rows, passed))
-                break
+                return merge([*parts, (rows, passed)], count)
             if holds < len(flags):
                 gone, stay = np.flatnonzero(~flags), np.flatnonzero(flags)
                 parts.append((rows[gone], [take(value, gone) for value in passed]))
                 rows, passed = rows[stay], [take(value, stay) for value in passed]
                 batch, frame = batch.take(stay), narrow(frame, stay, before, after)
             carried = after.run(batch, frame, passed)
-        for slot, value in zip(out, merge(parts, count), strict=True):
+
+    def step(batch: Batch, frame: Frame) -> None:
+        for slot, value in zip(out, iterate(batch, frame, [frame[slot] for slot in inits]), strict=True):
             frame[slot] = value
 
     return step

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.lang import UNKNOWN_LOCATION, Location
+from tilewright.lang import UNKNOWN_LOCATION, Location, TilewrightError
 
 Program = tuple[int, int, int]
 
 
-class InterpreterError(Exception):
+class InterpreterError(TilewrightError):
     """A fault of the program that was interpreted: what happened, where, in which program."""
 
     def __init__(self, what: str, location: Location = UNKNOWN_LOCATION, program: Program | None = None) -> None:

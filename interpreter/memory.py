@@ -45,8 +45,9 @@ def raw_bytes(address: int, nbytes: int, readonly: bool) -> NDArray[np.uint8]:
 class Buffer:
     """The bytes of one argument: `nbytes` of them from `start`.
 
-    `keepalive` owns the memory. `shape` and `dtype` describe the argument in messages. `bytes` is made from the
-    address unless it is given.
+    `keepalive` owns the memory. `shape` and `dtype` describe the argument in messages. `origin` is the
+    address that the argument itself holds, `start` unless given (it differs for negative strides). `bytes` is made
+    from the address unless it is given.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Buffer:
     keepalive: object = None
     shape: tuple[int, ...] | None = None
     dtype: str = ""
+    origin: int | None = None
     bytes: NDArray[np.uint8] = field(default=None, repr=False)  # type: ignore[assignment]
     _views: dict[np.dtype[Any], tuple[Array, int]] = field(default_factory=dict, repr=False)
 
@@ -71,7 +73,7 @@ class Buffer:
         """
         start, end = byte_bounds(array) if array.size else (array.ctypes.data, array.ctypes.data)
         sealed = not array.flags.writeable if readonly is None else readonly
-        return cls(name, int(start), int(end - start), sealed, array, array.shape, str(array.dtype))
+        return cls(name, int(start), int(end - start), sealed, array, array.shape, str(array.dtype), array.ctypes.data)
 
     @property
     def end(self) -> int:

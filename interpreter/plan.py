@@ -61,7 +61,7 @@ class BlockPlan:
         self.enter(frame, arguments)
         operation: Operation | None = None
         try:
-            for run, dead, operation, _ in self.steps:
+            for run, dead, operation, _ in self.steps:  # noqa: B007 (used where an error is located)
                 run(batch, frame)
                 for slot in dead:
                     frame[slot] = None

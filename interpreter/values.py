@@ -67,7 +67,7 @@ class Affine:
             if stride and extent > 1:
                 steps = (np.arange(extent, dtype=np.int64) * stride).astype(self.dtype)
                 total = total + along(steps, axis, rank)
-        return np.broadcast_to(total, (len(self.base), *self.shape))
+        return stretched(total, self.shape)
 
 
 Bound: TypeAlias = tuple[Int64s, Int64s] | None
@@ -166,6 +166,11 @@ def compact(array: Array) -> Array:
     return array[tuple(slice(0, 1) if not stride else slice(None) for stride in array.strides)]
 
 
+def stretched(array: Array, shape: Shape) -> Array:
+    """A compact array with its repetition back: every tile extent as in `shape`, by stride 0 where it was 1."""
+    return array if array.shape[1:] == shape else np.broadcast_to(array, (len(array), *shape))
+
+
 def widened(array: Array, count: int) -> Array:
     """An array with one entry a program: a uniform one repeated (without copying)."""
     return array if len(array) == count else np.broadcast_to(array, (count, *array.shape[1:]))
@@ -187,7 +192,7 @@ def take(value: BatchValue, rows: Rows) -> BatchValue:
         return Box(picked, value.shape)
     if len(value) == 1 or value.flags.c_contiguous:
         return _pick(value, rows)
-    return np.broadcast_to(_pick(compact(value), rows), (len(rows), *value.shape[1:]))
+    return stretched(_pick(compact(value), rows), value.shape[1:])
 
 
 def put(into: BatchValue | None, rows: Rows, value: BatchValue, count: int) -> BatchValue:
@@ -220,7 +225,7 @@ def _merged(into: Array, rows: Rows, value: Array, count: int) -> Array:
         into, value = into[:, *keep], value[:, *keep]
     merged = np.array(widened(into, count))
     merged[rows] = value
-    return merged if merged.shape[1:] == shape else np.broadcast_to(merged, (count, *shape))
+    return stretched(merged, shape)
 
 
 def _merged_bounds(into: Box, rows: Rows, value: Box, count: int) -> tuple[Bound, ...]:

@@ -6,7 +6,7 @@ The frontend enters `building(...)`; every `tl` function and every operator of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -30,13 +30,21 @@ class Options:
 
 
 class Generator(Protocol):
-    """What operations that take a function need of the code generator."""
+    """What device functions, and operations that take one, need of the code generator."""
+
+    def call(self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """Emit a call of a device function; its result as a frontend value."""
+        ...
 
     def inline_region(self, function: Callable[..., Any], types: Sequence[dtype]) -> Block:
         """A block whose arguments are scalars of `types`, ended by a `yield` of what `function` returns on them.
 
         Raises RegionResult when these do not have the types that the first half of `types` names.
         """
+        ...
+
+    def call(self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """What a device function returns on frontend values, which a `call` of it computes."""
         ...
 
 
@@ -53,9 +61,7 @@ _CONTEXT: ContextVar[Context | None] = ContextVar("tilewright_context", default=
 
 
 @contextmanager
-def building(
-    builder: Builder, generator: Generator | None = None, options: Options | None = None
-) -> Iterator[Context]:
+def building(builder: Builder, generator: Generator | None = None, options: Options | None = None) -> Iterator[Context]:
     """Make `builder` the current one inside the `with`."""
     context = Context(builder, generator, Options() if options is None else options)
     token = _CONTEXT.set(context)

@@ -379,7 +379,8 @@ pi32_t = pointer_type(int32)
 
 SIGNED_INTS: tuple[dtype, ...] = (int8, int16, int32, int64)
 UNSIGNED_INTS: tuple[dtype, ...] = (int1, uint8, uint16, uint32, uint64)
-FLOATS: tuple[dtype, ...] = (float8e5, float8e5b16, float8e4nv, float8e4b8, float8e4b15, float16, bfloat16, float32, float64)  # fmt: skip
+FP8: tuple[dtype, ...] = (float8e5, float8e5b16, float8e4nv, float8e4b8, float8e4b15)
+FLOATS: tuple[dtype, ...] = (*FP8, float16, bfloat16, float32, float64)
 #: Every number type.
 NUMBERS: tuple[dtype, ...] = (*UNSIGNED_INTS, *SIGNED_INTS, *FLOATS)
 _SHORT: dict[dtype, str] = (

@@ -189,7 +189,7 @@ class Function:
         return self.body.walk()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Module:
     """A kernel (the first function) and the device functions that it calls, by name."""
 

@@ -25,7 +25,7 @@ MEMBERS: dict[str, Callable[..., Any]] = {}
 
 
 class tensor:
-    """A runtime value: a scalar (shape `()`) or a tile. Its `dtype` says what `handle`, its IR value, leaves open: the sign.
+    """A runtime value: a scalar (shape `()`) or a tile. `handle` is its IR value, `dtype` its element type, with sign.
 
     All operators of Python's arithmetic except `**` and `@` work elementwise, with broadcasting; `x[:, None]` adds
     dimensions. The functions of `tilewright.language` that take a tensor first are methods too.
@@ -283,6 +283,7 @@ def tensor_leaves(tree: Tree) -> list[TensorLeaf]:
 
 
 # --- words for messages ---
+
 
 def _show_tensor(type_: dtype, shape: tuple[int, ...]) -> str:
     return f"{show(type_)} tile of shape {shape}" if shape else f"{show(type_)} scalar"

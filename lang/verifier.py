@@ -76,7 +76,9 @@ def verify(module: Module) -> None:
     for checker in checkers:
         checker.check_links(seen)
     for checker in checkers:
-        checker.check()
+        checker.check_signature()
+    for checker in checkers:
+        checker.check_body()
     _check_recursion(module)
 
 
@@ -117,7 +119,7 @@ REGION_RULES: dict[str, tuple[str, Callable[[Operation], RegionTypes]]] = {
 
 
 class _FunctionChecker:
-    """Checks one function; `check` relies on `check_links`, which relies on nothing."""
+    """Checks one function; each step relies on the one before, for all functions."""
 
     def __init__(self, module: Module, key: str, function: Function) -> None:
         self.module = module
@@ -164,19 +166,21 @@ class _FunctionChecker:
 
     # Everything else
 
-    def check(self) -> None:
-        """V5 to V20 and V22, for all of the function."""
+    def check_signature(self) -> None:
+        """V10 of the results, V18, V19 and V22 of the function itself: what the bodies of others go by."""
         function = self.function
         self.check_location(function.location)
-        if len(function.argument_attributes) != len(function.arguments):
-            counts = (
-                f"{len(function.argument_attributes)} attribute dictionaries for {len(function.arguments)} arguments"
-            )
-            self.fail("V19", counts)
-        if function.result_types and function is self.module.kernel:
-            self.fail("V18", f"the kernel has the results {_values(function.result_types)}")
         for type_ in function.result_types:
             self.check_type(type_)
+        if function.result_types and function is self.module.kernel:
+            self.fail("V18", f"the kernel has the results {_values(function.result_types)}")
+        have, want = len(function.argument_attributes), len(function.arguments)
+        if have != want:
+            self.fail("V19", f"{have} attribute dictionaries for {want} arguments")
+
+    def check_body(self) -> None:
+        """V5 to V17, V20 and V22, for all of the body."""
+        function = self.function
         self.check_block(function.body, None, "return", set())
         returned = _types(function.body.terminator.operands)
         if returned != function.result_types:

@@ -146,7 +146,12 @@ def fault(access: Access, batch: Batch, addresses: Int64s, number: NDArray[Any])
     return MemoryAccessError(what, access.operation.location, batch.program(row))
 
 
-_KINDS = {"load": "load from", "store": "store to", "atomic_load": "atomic load from", "atomic_store": "atomic store to"}
+_KINDS = {
+    "load": "load from",
+    "store": "store to",
+    "atomic_load": "atomic load from",
+    "atomic_store": "atomic store to",
+}
 
 
 def _explain(access: Access, memory: Memory, own: Buffer | None, address: int) -> str:

@@ -8,18 +8,15 @@ MemoryAccessError for the first such lane in that order, and writes nothing.
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from tilewright.lang import Operation
 
 from ..batch import Batch
-from ..values import Affine, Array, BatchValue, Box, dense, lead, widened
-from .arrays import shrunk
-from .lanes import Access, Lanes, element_index, fault, lanes
+from ..values import Array, BatchValue, compact, dense, lead, stretched, widened
+from .lanes import Access, Lanes, element_index, lanes
 from .regions import Piece, Region, aligned, pieces, read, region_of, span, write
-from .tables import Runner
+from .tables import Prepare, Runner
 
 
 def load(operation: Operation) -> Runner:
@@ -45,8 +42,7 @@ def _load_region(access: Access, batch: Batch, region: Region, other: BatchValue
     ends = span(region)
     if ends is None:
         return _filled(access, region.count, other)
-    if region.count > 1 and (region.base == region.base[0]).all() and _same_bounds(region):
-        region = region._replace(base=region.base[:1], count=1)
+    region = _sized(region, 1 if other is None else lead(other))
     buffer = access.home(batch.memory, *ends)
     if buffer is None or not aligned(region, access.memory.itemsize):
         return None
@@ -62,8 +58,14 @@ def _load_region(access: Access, batch: Batch, region: Region, other: BatchValue
     return out
 
 
-def _same_bounds(region: Region) -> bool:
-    return not any(isinstance(end, np.ndarray) for bound in region.bounds for end in bound)
+def _sized(region: Region, others: int) -> Region:
+    """The region for one program only, if it is the same for all; for as many as `other` is given for, if more."""
+    if others > region.count:
+        return region._replace(base=widened(region.base, others), count=others)
+    varied = any(isinstance(end, np.ndarray) for bound in region.bounds for end in bound)
+    if region.count > 1 and others == 1 and not varied and (region.base == region.base[0]).all():
+        return region._replace(base=region.base[:1], count=1)
+    return region
 
 
 def _covers(parts: list[Piece], region: Region) -> bool:
@@ -84,8 +86,7 @@ def _gather(
     access: Access, batch: Batch, pointer: BatchValue, mask: BatchValue | None, other: BatchValue | None
 ) -> Array:
     """Load address by address."""
-    operands = [dense(pointer)] + [dense(value) for value in (mask, other) if value is not None]
-    (addresses, *rest), widen = shrunk(operands)
+    addresses, *rest = (compact(dense(value)) for value in (pointer, mask, other) if value is not None)
     buffer = batch.memory.argument(access.root)
     if buffer is None and len(batch.memory.extents) == 1:
         buffer = batch.memory.extents[0]
@@ -96,7 +97,8 @@ def _gather(
             addresses = np.where(active, addresses, origin)
         index = element_index(access, buffer, addresses)
         if index is not None:
-            return widen(_picked(access, buffer.typed(access.memory)[0][index], active, rest[1:]))
+            values = buffer.typed(access.memory)[0][index]
+            return stretched(_picked(access, values, active, rest[1:]), access.shape)
     return _load_lanes(access, batch, pointer, mask, other)
 
 
@@ -171,4 +173,4 @@ def put_in_order(group: Lanes, values: Array) -> None:
     memory[index[last]] = values[last]
 
 
-__all__ = ["Affine", "Box", "fault", "load", "prod", "put_in_order", "store"]
+MEMORY: dict[str, Prepare] = {"load": load, "store": store}

@@ -64,7 +64,7 @@ class Piece(NamedTuple):
     def of(self, tile: Array) -> Array:
         """The same elements of a batch value of shape (count, *shape), as a view of the shape of this piece."""
         rows = tile[self.first : self.last]
-        split = rows.reshape(*(count for count, _ in self.levels), *rows.shape[1:])
+        split = rows.reshape((*(count for count, _ in self.levels), *rows.shape[1:]))
         block = tuple(slice(lo, hi) for lo, hi in self.inside)
         return split[(slice(None),) * len(self.levels) + block]
 

@@ -58,23 +58,44 @@ def dot(
     result = np.empty((len(a), m, n), FORMATS[out].storage)
     at_once = max(1, _BLOCK // max(1, m * n))
     formats = FORMATS[fmt], FORMATS[right_fmt], FORMATS[acc_fmt]
+    one_block = _dot_f64 if "f64" in (fmt, right_fmt) else _dot_block
     for first in range(0, len(a), at_once):
         part = slice(first, first + at_once)
+        codes = a[part].view(formats[0].carrier), b[part].view(formats[1].carrier)
         left, right = decode64(a[part], fmt), decode64(b[part], right_fmt)
-        block = _Block(left, right, None if start is None else start[part], formats, out)
-        (_dot_f64 if "f64" in (fmt, right_fmt) else _dot_block)(result[part], block)
+        block = _Block(left, right, None if start is None else start[part], codes, formats, out)
+        one_block(result[part].reshape(-1), block)
     return result.reshape(*batch, m, n)
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """A few matrices to multiply: [P, M, K] and [P, K, N] in f64, the accumulators, and all formats."""
+    """A few matrices to multiply: [P, M, K] and [P, K, N] in f64, accumulators [P, M, N] or None, and what they were.
+
+    `codes` are the bits of both operands as stored, `formats` the formats of operands and accumulator, `out` that of
+    the result. Single elements of the result are named by *places*: indices into the flattened [P, M, N].
+    """
 
     a: F64Array
     b: F64Array
     acc: Array | None
+    codes: tuple[Array, Array]
     formats: tuple[FloatFormat, FloatFormat, FloatFormat]
     out: str
+
+    def rows_and_columns(self, places: Array) -> tuple[Array, Array]:
+        """For each place its row of `a` among all P * M, and its column of `b` among all P * N."""
+        m, n = self.a.shape[1], self.b.shape[2]
+        row, column = np.divmod(places, n)
+        return row, row // m * n + column
+
+    def terms(self, places: Array) -> tuple[F64Array, F64Array, F64Array]:
+        """For each place its row of `a` and column of `b` [R, K], and its accumulator [R, 1] (+0.0 without one)."""
+        row, column = self.rows_and_columns(places)
+        n = self.b.shape[2]
+        start = np.zeros(len(places)) if self.acc is None else self.acc.reshape(-1)[places].astype(np.float64)
+        left = self.a.reshape(-1, self.a.shape[-1])[row]
+        return left, self.b[column // n, :, column % n], start[:, None]
 
 
 def _stacked(x: Array, batch: tuple[int, ...]) -> Array:
@@ -83,7 +104,7 @@ def _stacked(x: Array, batch: tuple[int, ...]) -> Array:
 
 
 def _dot_block(result: Array, block: _Block) -> None:
-    """Fill `result` [P, M, N] with `acc + a @ b` for matrices whose products are exact in f64."""
+    """Fill the flat `result` with `acc + a @ b` for matrices whose products are exact in f64."""
     a, b, acc = block.a, block.b, block.acc
     value = np.matmul(a, b)
     value += 0.0 if acc is None else acc  # adding +0.0 turns -0.0, which the BLAS may give or not, into +0.0
@@ -93,86 +114,74 @@ def _dot_block(result: Array, block: _Block) -> None:
     bound = unit * rows.max(axis=1, initial=0) * columns.max(axis=1, initial=0)
     if acc is not None:
         bound += unit * np.maximum(acc.max(axis=(1, 2), initial=0), -acc.min(axis=(1, 2), initial=0))
-    result[...], redo = round_enclosure(value, bound[:, None, None], block.out)
+    rounded, redo = round_enclosure(value, bound[:, None, None], block.out)
+    result[...] = rounded.reshape(-1)
     if not np.isfinite(bound).all():
         redo[~np.isfinite(bound)] = True
-    if redo.any():
-        index = np.nonzero(redo)
-        error = unit * _sizes(index, rows, columns, acc)
-        error[_exact(index, error / unit, block)] = 0.0
-        result[index], still = round_enclosure(value[index], error, block.out)
-        if block.out == "f64":
-            still = error > 0
-        redo[index] = still | ~np.isfinite(error)
-    signs = _negative_zeros(value, acc)
-    if signs is not None:
-        redo |= signs
-    if redo.any():
-        _redo(result, redo, block)
+    redo |= block.out == "f64"
+    places = np.flatnonzero(redo)
+    if len(places):
+        row, column = block.rows_and_columns(places)
+        size = rows.reshape(-1)[row] * columns.reshape(-1)[column]
+        size += 0.0 if acc is None else np.abs(acc.reshape(-1)[places])
+        error = np.where(_exact(places, size, block), 0.0, unit * size)
+        result[places], still = round_enclosure(value.reshape(-1)[places], error, block.out)
+        still |= ~np.isfinite(error) | (block.out == "f64") & (error > 0)
+        _redo(result, places[still], block)
+    _redo(result, _negative_zeros(value, acc), block)
 
 
-def _sizes(index: tuple[Array, ...], rows: F64Array, columns: F64Array, acc: Array | None) -> F64Array:
-    """A bound on the sum of the magnitudes of the terms of each element at `index`."""
-    batch, row, column = index
-    return rows[batch, row] * columns[batch, column] + (0.0 if acc is None else np.abs(acc[index]))
-
-
-def _exact(index: tuple[Array, ...], size: F64Array, block: _Block) -> NDArray[np.bool_]:
-    """For which of the elements at `index` every partial sum is a multiple of a power of two that f64 holds."""
-    batch, row, column = index
-    left = _grid(np.abs(block.a), block.formats[0], axis=2)[batch, row]
-    right = _grid(np.abs(block.b), block.formats[1], axis=1)[batch, column]
-    grid = left * right
+def _exact(places: Array, size: F64Array, block: _Block) -> NDArray[np.bool_]:
+    """For which elements every partial sum is a multiple of a power of two that f64 holds; `size` is sum |terms|."""
+    row, column = block.rows_and_columns(places)
+    left, right = (_grid(*pair) for pair in zip(block.codes, block.formats, (2, 1), strict=False))
+    grid = left.reshape(-1)[row] * right.reshape(-1)[column]
     if block.acc is not None:
-        grid = np.minimum(grid, _grid(np.abs(block.acc[index])[:, None], block.formats[2], axis=1))
+        starts = block.acc.reshape(-1)[places][:, None]
+        form = FORMATS["f32" if starts.dtype == np.float32 else "f64"]
+        grid = np.minimum(grid, _grid(starts.view(form.carrier), form, 1))
     return np.asarray(size <= 2.0**52 * grid)
 
 
-def _grid(size: Array, fmt: FloatFormat, axis: int) -> F64Array:
-    """The largest power of two (a bound below it) that divides all finite values along an axis; for zeros, infinity."""
-    smallest = np.min(np.where(size == 0, np.inf, size), axis=axis, initial=np.inf)
-    exponent = np.frexp(smallest)[1] - fmt.precision
-    grid = np.maximum(np.ldexp(1.0, exponent), fmt.min_subnormal)
-    return np.asarray(np.where(np.isfinite(smallest), grid, np.inf), dtype=np.float64)
+def _grid(codes: Array, fmt: FloatFormat, axis: int) -> F64Array:
+    """A power of two that divides all finite values along an axis, from the smallest exponent; for zeros infinity."""
+    one = codes.dtype.type(1)
+    shifted = codes << one  # without the sign
+    shifted -= one  # zero wraps to the largest code
+    smallest = shifted.min(axis=axis, initial=np.iinfo(codes.dtype).max)
+    field = (smallest >> one) + (smallest & one) >> codes.dtype.type(fmt.mantissa_bits)
+    grid = np.ldexp(1.0, np.maximum(field.astype(np.int32), 1) - (fmt.bias + fmt.mantissa_bits))
+    return np.where(smallest == np.iinfo(codes.dtype).max, np.inf, grid)
 
 
-def _negative_zeros(value: F64Array, acc: Array | None) -> NDArray[np.bool_] | None:
-    """Where the result may be -0.0: a zero that started from a -0.0 accumulator. None: nowhere."""
+def _negative_zeros(value: F64Array, acc: Array | None) -> Array:
+    """The places of results that may be -0.0: zeros that started from a -0.0 accumulator."""
     if acc is None:
-        return None
+        return np.empty(0, np.intp)
     zero = value == 0
     zero &= acc == 0
-    if not zero.any():
-        return None
-    zero &= np.signbit(acc)
-    return zero
+    if zero.any():
+        zero &= np.signbit(acc)
+    return np.flatnonzero(zero)
 
 
-def _chunks(redo: NDArray[np.bool_], length: int) -> list[tuple[Array, ...]]:
-    """The places to redo, as index tuples of a size that keeps the gathered terms in bounds."""
-    picked = np.argwhere(redo)
+def _chunks(places: Array, length: int) -> list[Array]:
+    """The places in portions that keep the gathered terms in bounds."""
     at_once = max(1, _TERMS_AT_ONCE // (length + 1))
-    return [tuple(picked[start : start + at_once].T) for start in range(0, len(picked), at_once)]
+    return [places[start : start + at_once] for start in range(0, len(places), at_once)]
 
 
-def _gather(index: tuple[Array, ...], block: _Block) -> tuple[F64Array, ...]:
-    """The operands of the elements at `index`: rows of `a` and columns of `b` [R, K], accumulators [R, 1]."""
-    batch, row, column = index
-    start = np.zeros((len(batch), 1)) if block.acc is None else block.acc[index][:, None].astype(np.float64)
-    return block.a[batch, row], block.b[batch, :, column], start
-
-
-def _redo(result: Array, redo: NDArray[np.bool_], block: _Block) -> None:
-    """Replace the picked elements of `result` by the sums of their terms, rounded once."""
-    for index in _chunks(redo, block.a.shape[-1]):
-        left, right, start = _gather(index, block)
-        result[index] = exact_sums(np.concatenate([left * right, start], axis=1), block.out)
+def _redo(result: Array, places: Array, block: _Block) -> None:
+    """Replace elements of the flat `result` by the sums of their terms, rounded once."""
+    for part in _chunks(places, block.a.shape[-1]):
+        left, right, start = block.terms(part)
+        result[part] = exact_sums(np.concatenate([left * right, start], axis=1), block.out)
 
 
 def _dot_f64(result: Array, block: _Block) -> None:
-    """Fill `result` for f64 operands: every product becomes two terms, or a rational where that could be inexact."""
-    for index in _chunks(np.ones(result.shape, np.bool_), 2 * block.a.shape[-1]):
-        left, right, start = _gather(index, block)
+    """Fill the flat `result` for f64 operands: each product becomes two terms, or a rational where that is inexact."""
+    for part in _chunks(np.arange(len(result)), 2 * block.a.shape[-1]):
+        left, right, start = block.terms(part)
         product, rest = two_product(left, right)
         safe = _splits_safely(left) & _splits_safely(right)
         plain = ~(np.isfinite(left) & np.isfinite(right)).all(axis=1)
@@ -180,13 +189,16 @@ def _dot_f64(result: Array, block: _Block) -> None:
         rest = np.where(rest == 0, product * 0.0, rest)  # a zero error takes the sign of its product, for -0.0 sums
         sums = exact_sums(np.concatenate([product, rest, start], axis=1), block.out)
         for at in np.flatnonzero(~safe & ~plain & np.isfinite(start[:, 0])):
-            terms = [Fraction(x) * Fraction(y) for x, y in zip(left[at].tolist(), right[at].tolist(), strict=True)]
-            total = sum(terms, Fraction(start[at, 0]))
-            if total != 0:
-                sums[at] = exact_rational_sum(total, block.out)
-            elif any(terms) or start[at, 0] != 0:
-                sums[at] = 0.0
-        result[index] = sums
+            sums[at] = _rational_dot(left[at].tolist(), right[at].tolist(), float(start[at, 0]), sums[at], block.out)
+        result[part] = sums
+
+
+def _rational_dot(left: list[float], right: list[float], start: float, zero: Any, fmt: str) -> Any:
+    """One dot product in rational arithmetic; `zero` is the result if all terms are zeros, whose signs it knows."""
+    terms = [Fraction(x) * Fraction(y) for x, y in zip(left, right, strict=True)]
+    if start == 0 and not any(terms):
+        return zero
+    return exact_rational_sum(sum(terms, Fraction(start)), fmt)
 
 
 def _splits_safely(x: F64Array) -> NDArray[np.bool_]:

@@ -74,7 +74,7 @@ def div(a: Array, b: Array, fmt: str) -> Array:
 
 @np.errstate(all="ignore")
 def rem(a: Array, b: Array, fmt: str) -> Array:
-    """The remainder of the truncated quotient, as C `fmod`: exact, with the sign of `a`; NaN for b = 0 or a infinite."""
+    """The exact remainder of the truncated quotient, as C `fmod`; NaN for `b` zero or `a` infinite."""
     return _in_wide(np.fmod, fmt, a, b)
 
 

@@ -31,7 +31,7 @@ from .multiprecision import correctly_rounded
 BOUND = 2.0**-49
 """The relative error below which every f64 kernel here stays, on arguments that are f32 values."""
 
-_BLOCK = 1 << 13
+_BLOCK = 1 << 14
 """Elements worked on at a time, so that temporaries stay in the first-level caches."""
 
 

@@ -11,6 +11,7 @@ working precision without a proof; 16 guard bits are allowed for.
 """
 
 import math
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -78,9 +79,19 @@ def _special(name: str, x: float) -> float | None:
     return None
 
 
+class _Threads(threading.local):
+    """An mpmath context of its own for each thread: the working precision is state."""
+
+    def __init__(self) -> None:
+        self.context: Any = mpmath.mp.clone()
+
+
+_threads = _Threads()
+
+
 def _enclosures(name: str, x: float) -> Any:
     """Ever narrower rational enclosures of the value of a function at one point."""
-    context = mpmath.mp.clone()
+    context = _threads.context
     precision = _FIRST_PRECISION
     while True:
         context.prec = precision

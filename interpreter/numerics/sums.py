@@ -40,10 +40,11 @@ def round_enclosure(value: F64Array, error: F64Array, fmt: str) -> tuple[Array, 
     if fmt == "f32":
         lower = np.subtract(value, error, out=np.empty(value.shape, np.float32), casting="same_kind")
         upper = np.add(value, error, out=np.empty(value.shape, np.float32), casting="same_kind")
-        return with_canonical_nan(lower, fmt), lower.view(np.uint32) != upper.view(np.uint32)
+        with_canonical_nan(lower, fmt)
+    else:
+        lower, upper = finish(np.asarray(value - error), fmt), finish(np.asarray(value + error), fmt)
     carrier = FORMATS[fmt].carrier
-    lower, upper = finish(value - error, fmt), finish(value + error, fmt)
-    return lower, lower.view(carrier) != upper.view(carrier)
+    return lower, np.asarray(lower.view(carrier) != upper.view(carrier))
 
 
 def _cascade(terms: F64Array) -> tuple[F64Array, F64Array, F64Array]:
@@ -77,7 +78,7 @@ def exact_rational_sum(total: Fraction, fmt: str) -> Array:
     try:
         nearest = total.numerator / total.denominator  # Python divides integers with one correct rounding
     except OverflowError:
-        return finish(np.asarray(math.copysign(math.inf, total)), fmt)
+        return finish(np.asarray(math.inf if total > 0 else -math.inf), fmt)
     rest = total - Fraction(nearest)
     return _finish_exact(nearest, float((rest > 0) - (rest < 0)), fmt)
 
@@ -128,22 +129,29 @@ def sum_along(x: Array, axis: int, fmt: str, out_fmt: str | None = None) -> Arra
     """
     out = out_fmt or fmt
     wide = decode(np.asarray(x), fmt)
+    if wide.ndim == 1:
+        return sum_along(np.asarray(x)[None], axis % 1 + 1, fmt, out_fmt).reshape(())
     length = wide.shape[axis]
     value = np.asarray(wide.sum(axis=axis, dtype=np.float64))
     if length == 0:
         return finish(value, out)
-    size = np.abs(wide).sum(axis=axis).astype(np.float64)
+    size = np.asarray(np.abs(wide).sum(axis=axis)).astype(np.float64)
     if wide.dtype == np.float32:
         size *= 1 + length * 2.0**-23  # it was summed in f32: close to the truth from below, or infinite
     error = size * (length * _U * _SLACK)
     if fmt == "f16":
         error[size < 2.0**29] = 0.0  # all terms are multiples of 2**-24: every partial sum was exact
+    value += 0.0  # the sign of a zero is settled below, not by the order in which NumPy adds
     result, redo = round_enclosure(value, error, out)
     redo |= ~np.isfinite(value)
+    rows = np.moveaxis(wide, axis, -1)
+    zero = size == 0
+    if zero.any():
+        zero[zero] = np.signbit(rows[zero]).all(axis=-1)
+        redo |= zero
     redo |= error > 0 if out == "f64" else False
-    redo |= size == 0 if np.signbit(value).any() else False
     if redo.any():
-        _redo_rows(result, redo, np.moveaxis(wide, axis, -1), out)
+        _redo_rows(result, redo, rows, out)
     return result
 
 

@@ -26,7 +26,7 @@ class NeedsConstexpr(CompilationError):
 
     message = "{function}: `{argument}` must be known at compile time, but it is {found}"
     expected = "{expected}"
-    hint = "make it a `tl.constexpr` parameter, or annotate the local: `name: tl.constexpr = ...` (`name = 3` makes a runtime value)"
+    hint = "make it a `tl.constexpr` parameter, or annotate the local: `name: tl.constexpr = ...`"
 
 
 class BadChoice(CompilationError):
@@ -43,7 +43,7 @@ class UnknownTypeName(CompilationError):
     """No element type has this name."""
 
     message = "{name!r} names no type"
-    expected = "int1 ... int64, uint8 ... uint64, fp16, bf16, fp32, fp64, fp8e5 and so on; in signatures i1 ... i64, u8 ... u64, *fp32, *kfp32"
+    expected = "a name such as int32, uint8, fp16, bf16, fp32 or fp8e5; in signatures i32, u8, fp16, *fp32 or *kfp32"
 
 
 class BadPointee(CompilationError):
@@ -293,7 +293,9 @@ class StoreThroughConst(CompilationError):
 class PointerNotBroadcast(CompilationError):
     """A store whose value or mask is larger than the tile of pointers."""
 
-    message = "{function}: {what} of shape {shape} does not fit pointers of shape {pointers}; pointers are never stretched"
+    message = (
+        "{function}: {what} of shape {shape} does not fit pointers of shape {pointers}; pointers are never stretched"
+    )
     hint = "make the pointers {shape}: several elements for one address would be ambiguous"
 
 

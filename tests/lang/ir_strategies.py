@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from hypothesis import strategies as st
 
@@ -57,8 +57,10 @@ HINTS = ("", "", "acc", "x", "x_1", "_", "if", "é", "a b", '"', "0", "x.1")
 FUNCTION_NAMES = ("helper", "mod.helper", "f$1", "a b", 'say "hi"\n', "λ", "", "0")
 MAX_DEPTH = 2
 
-#: How each row that is not elementwise is made; `maker` fills it. Terminators come with their regions.
-MAKERS: dict[str, Callable[[Growth], None]] = {}
+#: How an operation of each row that is not elementwise is made, given the row's name. `maker` fills it; terminators
+#: come with their regions.
+Make: TypeAlias = "Callable[[Growth, str], object]"
+MAKERS: dict[str, Make] = {}
 
 
 def scalar_types() -> st.SearchStrategy[ScalarType]:
@@ -180,7 +182,7 @@ class Growth:
             rows = [row for row in rows if row not in NESTING] or ["poison"]
         name = self.pick(rows)
         if name in MAKERS:
-            MAKERS[name](self)
+            MAKERS[name](self, name)
         else:
             self.elementwise(OPS[name])
 
@@ -244,21 +246,14 @@ class Growth:
         return self.value(with_shape(self.pick(elements), self.pick(shapes)))
 
 
-Maker = Callable[[Growth], None]
+def maker(*names: str) -> Callable[[Make], Make]:
+    """Register how operations of these rows are made."""
 
-
-def maker(*names: str) -> Callable[[Callable[[Growth, str], object]], None]:
-    """Register how the rows of these names are made."""
-
-    def register(make: Callable[[Growth, str], object]) -> None:
-        for name in names:
-            MAKERS[name] = lambda growth, name=name: void(make(growth, name))
+    def register(make: Make) -> Make:
+        MAKERS.update(dict.fromkeys(names, make))
+        return make
 
     return register
-
-
-def void(_: object) -> None:
-    """Drop a result."""
 
 
 def accepts(name: str, types: Sequence[Type], attributes: Mapping[str, Any]) -> bool:

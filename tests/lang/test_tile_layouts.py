@@ -206,6 +206,13 @@ def test_broadcast_prefers_replicas_to_registers() -> None:
     assert str(tiles.broadcast(bare, [2])) == "#linear<register=[[1]], lane=[] -> [dim0:2]>"
 
 
+def test_broadcast_keeps_the_offset_of_a_view() -> None:
+    view = LinearLayout.from_bases({"register": [(0, 1)], "lane": [(0, 0)]}, {"dim0": 1, "dim1": 2}, (0, 1))
+    assert str(tiles.broadcast(view, [2, 2])) == (
+        "#linear<register=[[0, 1]], lane=[[1, 0]] -> [dim0:2, dim1:2] ^ [0, 1]>"
+    )
+
+
 BLOCKED = tiles.blocked([1, 1], [2, 2], [1, 1], [1, 0], [2, 2])
 
 

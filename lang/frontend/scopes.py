@@ -1,0 +1,95 @@
+"""What local names mean at one point of a function, and which ways out have been taken on the way there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from ..values import tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A name has a value, given by `node`."""
+
+    value: Any
+    node: ast.AST
+    is_constexpr: bool = False  # annotated as one: never turned into a runtime value
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A name has no value here, and why."""
+
+    reason: str
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+#: No `return` has given a value yet.
+ABSENT: Final = _Absent()
+
+#: True or False where it is known at compile time, else a scalar int1.
+Flag: TypeAlias = "bool | tensor"
+
+
+@dataclass(frozen=True, slots=True)
+class Exits:
+    """The ways out taken so far.
+
+    `skip`: the rest of the iteration or function is not to run; `stop`: nor is the rest of the loop;
+    `returned`: nor is the rest of the function, and `value` is what it returns. `return` sets all three, `break` the
+    first two, `continue` the first. While statements are walked, all three are False: where a flag is known only at
+    run time, what follows is walked inside an `if`.
+    """
+
+    skip: Flag = False
+    stop: Flag = False
+    returned: Flag = False
+    value: Any = ABSENT
+
+    def known(self, flag: tensor) -> Exits:
+        """The same where `flag` holds: each that is this very tensor is True."""
+        skip, stop, returned = (True if f is flag else f for f in (self.skip, self.stop, self.returned))
+        return replace(self, skip=skip, stop=stop, returned=returned)
+
+
+@dataclass(slots=True)
+class Scope:
+    """The local names and the exits. Copies share bindings, so that an unchanged one is known by identity."""
+
+    names: dict[str, Binding | Missing] = field(default_factory=dict[str, "Binding | Missing"])
+    exits: Exits = Exits()
+
+    def copy(self, exits: Exits | None = None) -> Scope:
+        return Scope(dict(self.names), self.exits if exits is None else exits)
+
+
+def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
+    """The names that the code may assign, in the order of their first assignment; what it defines inside comprehensions left out."""
+    return list(dict.fromkeys(name for node in nodes for name in _assigned(node)))
+
+
+_INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _assigned(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name):
+        if isinstance(node.ctx, ast.Store):
+            yield node.id
+        return
+    if isinstance(node, _INNER):
+        return
+    if isinstance(node, ast.comprehension):
+        yield from _assigned(node.iter)
+        return
+    if isinstance(node, ast.AnnAssign) and node.value is None:
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _assigned(child)

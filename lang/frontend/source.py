@@ -1,0 +1,82 @@
+"""The source text of a function: its AST, and where each node stands in the file."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import dataclass
+from types import FunctionType
+
+from ..errors.base import Span
+from ..errors.syntax import SourceUnavailable
+from ..ir import Location
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """The lines of one function, decorators included, and its AST.
+
+    `first` is the number of the first line in the file; the line numbers of the AST exceed those of `lines` by `shift`.
+    """
+
+    file: str
+    name: str  # module.qualname
+    lines: tuple[str, ...]
+    first: int
+    shift: int
+    tree: ast.FunctionDef
+
+    @property
+    def text(self) -> str:
+        """The source as it stands in the file."""
+        return "".join(self.lines)
+
+    def line(self, node: ast.AST) -> int:
+        """The 1-based line in the file where the node begins."""
+        return getattr(node, "lineno", self.shift + 1) - self.shift + self.first - 1
+
+    def location(self, node: ast.AST, caller: Location | None = None) -> Location:
+        """Where the operations made for this node come from."""
+        line = getattr(node, "lineno", self.shift + 1) - self.shift
+        column = self._column(line, getattr(node, "col_offset", 0))
+        return Location(self.name, line + self.first - 1, column, caller)
+
+    def span(self, node: ast.AST) -> Span:
+        """The piece of text that the node covers."""
+        start = getattr(node, "lineno", self.shift + 1) - self.shift
+        end = (getattr(node, "end_lineno", None) or start + self.shift) - self.shift
+        column = self._column(start, getattr(node, "col_offset", 0))
+        end_column = self._column(end, getattr(node, "end_col_offset", None) or 0)
+        up = self.first - 1
+        return Span(self.file, self.name, start + up, column, end + up, end_column, self._text(start))
+
+    def _text(self, line: int) -> str:
+        return self.lines[line - 1].rstrip("\r\n")
+
+    def _column(self, line: int, offset: int) -> int:
+        """The 1-based column in characters; the AST counts UTF-8 bytes from 0."""
+        text = self.lines[line - 1]
+        return (offset if text.isascii() else len(text.encode()[:offset].decode(errors="replace"))) + 1
+
+
+def read_source(function: FunctionType, name: str) -> Source:
+    """The source of a function. Raises SourceUnavailable."""
+    code = function.__code__
+    try:
+        lines, first = inspect.getsourcelines(code)
+    except (OSError, TypeError, SyntaxError) as error:
+        raise SourceUnavailable(function=name, reason=f"{code.co_filename}: {error}") from None
+    # An indented function is parsed inside a block, which leaves its columns and the text of its strings alone.
+    shift = int(lines[0][:1].isspace())
+    try:
+        module = ast.parse("if True:\n" * shift + "".join(lines))
+    except SyntaxError:
+        module = ast.Module([], [])
+    body = module.body
+    if shift and body and isinstance(body[0], ast.If):
+        body = body[0].body
+    tree = body[0] if body else None
+    if not isinstance(tree, ast.FunctionDef) or tree.name != code.co_name:
+        where = f"{code.co_filename}:{first}"
+        raise SourceUnavailable(function=name, reason=f"{where} does not hold it; has the file changed?")
+    return Source(code.co_filename, name, tuple(lines), first, shift, tree)

@@ -1,0 +1,43 @@
+"""The interface of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from tilewright.lang import Module
+
+from ..grid import Extents
+from ..options import CompileOptions
+
+
+class Device(Protocol):
+    """Something that runs kernels: it loads a module once, launches it on arguments, and reaches their memory."""
+
+    @property
+    def name(self) -> str:
+        """The name that `TILEWRIGHT_DEVICE` and `kernel.on(...)` know it by."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """What code is made for, as the cache key names it."""
+        ...
+
+    @property
+    def properties(self) -> Mapping[str, int]:
+        """Facts about the device by name."""
+        ...
+
+    def load(self, module: Module) -> Any:
+        """Make a module ready to launch; the handle is for this device's `launch` alone."""
+        ...
+
+    def memory(self, payload: Sequence[Any]) -> AbstractContextManager[list[Any]]:
+        """While open, the arguments as this device can reach them; copies are written back on leaving."""
+        ...
+
+    def launch(self, handle: Any, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> None:
+        """Run every program of the grid on arguments that `memory` gave."""
+        ...

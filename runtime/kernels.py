@@ -1,0 +1,244 @@
+"""`@tilewright.jit`, and what a kernel does when it is called: bind, specialize, compile once, launch."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, overload
+
+from tilewright.lang import (
+    NUMBERS,
+    DeviceFunction,
+    Module,
+    Parameter,
+    UnknownTypeName,
+    constexpr,
+    dtype,
+    generate,
+    parse_type,
+    print_module,
+)
+from tilewright.interpreter import InterpreterError
+
+from .devices import Device, choose_device
+from .errors import ArgumentError, OptionError, did_you_mean
+from .grid import Extents, Grid, resolve_grid
+from .key import kernel_key
+from .options import OPTION_NAMES, CompileOptions, split_options
+from .report import explain
+from .specialization import Bound, Constant, Rules, Specialization, specialize
+
+NAMED_TYPES = {type_.facts.public: type_ for type_ in NUMBERS}
+
+
+@dataclass(slots=True, eq=False)
+class CompiledKernel:
+    """A kernel under one specialization: its IR, its key, and the handle of the device that runs it."""
+
+    name: str
+    key: str
+    module: Module
+    device: Device
+    handle: Any
+    options: CompileOptions
+    specialization: Specialization
+
+    @property
+    def asm(self) -> dict[str, str]:
+        """The kernel's text at each level, by the names that people know."""
+        return {"ttir": print_module(self.module)}
+
+
+class JITFunction(DeviceFunction):
+    """A kernel (or a device function called by kernels): `kernel[grid](*arguments, **options)` launches it.
+
+    Nothing is compiled before the first launch. `do_not_specialize` names parameters (or gives their indices) whose
+    values and alignments must not become assumptions; `do_not_specialize_on_alignment` only their alignments.
+    `debug` keeps device asserts in every launch of this kernel.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        do_not_specialize: Iterable[int | str] = (),
+        do_not_specialize_on_alignment: Iterable[int | str] = (),
+        debug: bool = False,
+        noinline: bool = False,
+        repr: Callable[[Any], str] | None = None,
+        launch_metadata: Callable[..., Any] | None = None,
+    ) -> None:
+        super().__init__(function)
+        self.debug = debug
+        self.noinline = noinline
+        self.name_kernel = repr
+        self.launch_metadata = launch_metadata
+        names = [parameter.name for parameter in self.parameters]
+        plain = self._resolve(names, do_not_specialize)
+        unaligned = plain | self._resolve(names, do_not_specialize_on_alignment)
+        self.rules = {name: Rules(name not in plain, name not in unaligned) for name in names}
+        self._compiled: dict[str, CompiledKernel] = {}
+
+    def _resolve(self, names: Sequence[str], chosen: Iterable[int | str]) -> set[str]:
+        resolved: set[str] = set()
+        for item in chosen:
+            if isinstance(item, int) and -len(names) <= item < len(names):
+                resolved.add(names[item])
+            elif isinstance(item, str) and item in names:
+                resolved.add(item)
+            else:
+                raise OptionError(f"{self.name} has no parameter {item!r} to leave unspecialized")
+        constexprs = {parameter.name for parameter in self.parameters if parameter.is_constexpr}
+        if resolved & constexprs:
+            raise OptionError(f"{self.name}: {min(resolved & constexprs)} is a constexpr, which is always specialized")
+        return resolved
+
+    @property
+    def arg_names(self) -> list[str]:
+        """The names of the parameters, in order."""
+        return [parameter.name for parameter in self.parameters]
+
+    def __getitem__(self, grid: Grid) -> Launcher:
+        return Launcher(self, grid, "")
+
+    def on(self, device: str) -> Placed:
+        """This kernel, to be launched on that device wherever the data is: `kernel.on("interpreter")[grid](...)`."""
+        return Placed(self, device)
+
+    def run(self, *arguments: Any, grid: Grid, device: str = "", **keywords: Any) -> CompiledKernel:
+        """Launch on the grid; what `kernel[grid](*arguments, **keywords)` does.
+
+        Returns the compiled kernel. Raises LaunchError (grid, arguments, options, device), CompilationError (a mistake
+        in the kernel) and InterpreterError (a fault while it ran in the reference).
+        """
+        given, keywords = split_options(keywords)
+        options = CompileOptions(**given)
+        if self.debug:
+            options = replace(options, debug=True)
+        bound = self.bind_launch(arguments, keywords)
+        extents = resolve_grid(grid, {name: _plain(value) for name, value in bound.items()})
+        specialization = self.specialize(bound)
+        chosen = choose_device(device, specialization.payload)
+        kernel = self.compile(specialization, options, chosen)
+        if 0 not in extents:
+            self._launch(kernel, extents, specialization.payload)
+        return kernel
+
+    def bind_launch(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+        """The value of each parameter, in order. Raises ArgumentError."""
+        for name in keywords:
+            if name not in self.signature.parameters:
+                hint = did_you_mean(name, [*self.signature.parameters, *OPTION_NAMES])
+                raise ArgumentError(f"{self.name} has no parameter or option {name!r}", hint)
+        try:
+            bound = self.signature.bind(*arguments, **keywords)
+        except TypeError as error:
+            raise ArgumentError(f"{self.name}: {error}", f"it is declared as {self.name}{self.show_signature()}") from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def specialize(self, bound: Mapping[str, Any]) -> Specialization:
+        """The assumptions that these arguments lead to. Raises ArgumentError naming the parameter."""
+        specialized: dict[str, Bound] = {}
+        for parameter in self.parameters:
+            value = bound[parameter.name]
+            try:
+                specialized[parameter.name] = self._specialize_one(parameter, value)
+            except ArgumentError as error:
+                raise ArgumentError(f"{self.name}: argument {parameter.name}: {error}") from None
+        return Specialization(specialized)
+
+    def _specialize_one(self, parameter: Parameter, value: Any) -> Bound:
+        if parameter.is_constexpr:
+            return Bound(Constant(_plain(value)))
+        return specialize(value, self.annotated.get(parameter.name), self.rules[parameter.name])
+
+    @cached_property
+    def annotated(self) -> dict[str, dtype]:
+        """The type that each parameter's annotation forces, where it names one."""
+        found = {parameter.name: annotated_type(parameter.annotation) for parameter in self.parameters}
+        return {name: type_ for name, type_ in found.items() if type_ is not None}
+
+    def compile(self, specialization: Specialization, options: CompileOptions, device: Device) -> CompiledKernel:
+        """The kernel under these assumptions, compiled at most once. Raises CompilationError."""
+        key = kernel_key(self, specialization, options, device.target)
+        kernel = self._compiled.get(key)
+        if kernel is None:
+            module = generate(
+                self, specialization.signature, specialization.constants, specialization.attributes, options
+            )
+            handle = device.load(module)
+            kernel = CompiledKernel(self.name, key, module, device, handle, options, specialization)
+            self._compiled[key] = kernel
+        return kernel
+
+    def _launch(self, kernel: CompiledKernel, extents: Extents, payload: Sequence[Any]) -> None:
+        try:
+            with kernel.device.memory(payload) as reachable:
+                kernel.device.launch(kernel.handle, extents, reachable, kernel.options)
+        except InterpreterError as error:
+            explain(error, reachable_functions(self))
+            raise error.with_traceback(None) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A kernel with a device to run on."""
+
+    kernel: JITFunction
+    device: str
+
+    def __getitem__(self, grid: Grid) -> Launcher:
+        return Launcher(self.kernel, grid, self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """A kernel with a grid: call it with the arguments."""
+
+    kernel: JITFunction
+    grid: Grid
+    device: str
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> CompiledKernel:
+        return self.kernel.run(*arguments, grid=self.grid, device=self.device, **keywords)
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, constexpr) else value
+
+
+def annotated_type(annotation: Any) -> dtype | None:
+    """The type that an annotation forces on a parameter: a dtype, or its name as text; None for any other annotation."""
+    if isinstance(annotation, dtype):
+        return annotation
+    if not isinstance(annotation, str):
+        return None
+    text = annotation.strip("'\" ").rpartition(".")[2]
+    if text in NAMED_TYPES:
+        return NAMED_TYPES[text]
+    try:
+        return parse_type(text)
+    except UnknownTypeName:
+        return None
+
+
+@overload
+def jit(function: Callable[..., Any], /) -> JITFunction: ...
+@overload
+def jit(function: None = None, /, **options: Any) -> Callable[[Callable[..., Any]], JITFunction]: ...
+def jit(
+    function: Callable[..., Any] | None = None, /, **options: Any
+) -> JITFunction | Callable[[Callable[..., Any]], JITFunction]:
+    """Turn a Python function into a kernel. For use as a decorator, with or without arguments (see JITFunction).
+
+    Raises CompilationError for functions that can't be kernels, and OptionError for unknown options.
+    """
+    unknown = set(options) - set(inspect.signature(JITFunction.__init__).parameters) | {"function", "self"} & set(options)
+    if unknown:
+        raise OptionError(f"@jit has no option {min(unknown)!r}")
+    if function is not None:
+        return JITFunction(function, **options)
+    return lambda inner: JITFunction(inner, **options)

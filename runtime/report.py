@@ -1,0 +1,50 @@
+"""Faults of a running kernel, told with the lines of source they come from.
+
+IR names its source as `module.qualname:line:column`; here, on the host, the functions are at hand, so that the report
+can show the file and the line with a caret under the expression.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from tilewright.interpreter import InterpreterError
+from tilewright.lang import CompilationError, DeviceFunction, Location, Span
+
+
+def explain(error: InterpreterError, functions: Iterable[DeviceFunction]) -> None:
+    """Give the error a report with source lines, as far as the functions' sources can be read."""
+    sources = {function.qualified: function for function in functions}
+    error.report = "\n".join(_lines(error, sources))
+
+
+def _lines(error: InterpreterError, sources: dict[str, DeviceFunction]) -> Iterator[str]:
+    yield from _place("", error.location, sources)
+    who = "" if error.program is None else f" in program {error.program}"
+    yield f"error{who}: {error.what}"
+    for call in error.calls:
+        yield from _place("called from ", call, sources)
+
+
+def _place(prefix: str, location: Location, sources: dict[str, DeviceFunction]) -> Iterator[str]:
+    span = span_of(location, sources)
+    if span is None:
+        yield f"{prefix}{location.source}:{location.line}:{location.column}"
+        return
+    yield f"{prefix}{span}"
+    yield span.render()
+
+
+def span_of(location: Location, sources: dict[str, DeviceFunction]) -> Span | None:
+    """The longest expression that starts at the location; None when its source is not at hand."""
+    function = sources.get(location.source)
+    if function is None:
+        return None
+    try:
+        source = function.source
+    except CompilationError:
+        return None
+    spans = [source.span(node) for node in ast.walk(source.tree) if isinstance(node, ast.expr | ast.stmt)]
+    here = [span for span in spans if (span.line, span.column) == (location.line, location.column)]
+    return max(here, key=lambda span: (span.end_line == span.line, span.end_line, span.end_column), default=None)
