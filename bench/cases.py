@@ -71,7 +71,9 @@ def philox_uniform(seed: int, offsets: NDArray[np.int64]) -> NDArray[np.float64]
         )  # fmt: skip
         k0, k1 = (k0 + 0x9E3779B9) & 0xFFFFFFFF, (k1 + 0xBB67AE85) & 0xFFFFFFFF
     signed = c0.astype(np.uint32).view(np.int32).astype(np.int64)
-    return np.where(signed < 0, -signed - 1, signed).astype(np.float32).astype(np.float64) * np.float32(4.6566127342e-10)
+    return np.where(signed < 0, -signed - 1, signed).astype(np.float32).astype(np.float64) * np.float32(
+        4.6566127342e-10
+    )
 
 
 def dropout(n: int = 100_000, p: float = 0.25, seed: int = 123, block: int = 1024) -> Case:

@@ -78,7 +78,9 @@ class Bounded:
 
     def __mul__(self, other: Bounded) -> Bounded:
         a, b = np.abs(self.value), np.abs(other.value)
-        return self._result("mul_f", self.value * other.value, a * other.error + b * self.error + self.error * other.error)
+        return self._result(
+            "mul_f", self.value * other.value, a * other.error + b * self.error + self.error * other.error
+        )
 
     def __truediv__(self, other: Bounded) -> Bounded:
         quotient = self.value / other.value

@@ -29,9 +29,8 @@ Part: TypeAlias = tuple[Index, Values]
 def narrow(frame: Frame, rows: Index, *blocks: BlockPlan) -> Frame:
     """A frame for some of the programs: the constants, and what the blocks capture."""
     part = blocks[0].template.copy()
-    for block in blocks:
-        for slot in block.captured:
-            part[slot] = take(frame[slot], rows)
+    for slot in {slot for block in blocks for slot in block.captured}:
+        part[slot] = take(frame[slot], rows)
     return part
 
 

@@ -10,7 +10,7 @@ source at hand can render `what`, `location` and `calls` its own way.
         DeviceAssertError   a device assertion failed
         ZeroStepError       a `for` with step 0
         DeadlockError       every program that still runs waits for a change that none can make
-        OutOfFuelError      the budget of loop iterations or scheduling steps is spent
+        OutOfFuelError      the budget of loop iterations is spent
         LaunchError         the arguments or the grid do not fit the kernel; nothing ran
 """
 
@@ -73,7 +73,7 @@ class ZeroStepError(InterpreterError):
 
 
 class OutOfFuelError(InterpreterError):
-    """The budget of steps is spent; `location` is the loop that took the last one."""
+    """The budget of loop iterations is spent; `location` is the loop that wanted one more."""
 
 
 class LaunchError(InterpreterError):

@@ -116,7 +116,14 @@ def span(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[i
 
 
 def _make(
-    dtype: str, address: int, shape: Sequence[int], strides: Sequence[int], itemsize: int, device: str, readonly: bool, owner: Any
+    dtype: str,
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    itemsize: int,
+    device: str,
+    readonly: bool,
+    owner: Any,
 ) -> ArrayArgument:
     low, high = span(shape, strides, itemsize)
     return ArrayArgument(dtype, address, address + low, high - low, tuple(shape), device, readonly, owner)
@@ -132,7 +139,9 @@ def _from_numpy(array: np.ndarray[Any, Any], owner: Any) -> ArrayArgument:
 def _from_tensor(tensor: Any) -> ArrayArgument:
     own = str(tensor.dtype).removeprefix("torch.")
     if own not in TORCH_NAMES:
-        raise ArgumentError(f"a tensor of {tensor.dtype} is no kernel argument", f"kernels take {', '.join(TORCH_NAMES)}")
+        raise ArgumentError(
+            f"a tensor of {tensor.dtype} is no kernel argument", f"kernels take {', '.join(TORCH_NAMES)}"
+        )
     itemsize = int(tensor.element_size())
     shape = tuple(int(extent) for extent in tensor.shape)
     strides = [int(stride) * itemsize for stride in tensor.stride()]
@@ -169,7 +178,8 @@ def _from_dlpack(value: Any) -> ArrayArgument:
     kind, index = value.__dlpack_device__()
     if int(kind) == 2:
         raise ArgumentError(
-            "a CUDA array that speaks only DLPack is no kernel argument", "give it __cuda_array_interface__, or use torch"
+            "a CUDA array that speaks only DLPack is no kernel argument",
+            "give it __cuda_array_interface__, or use torch",
         )
     if int(kind) != 1:
         raise ArgumentError(f"an array on DLPack device ({int(kind)}, {index}) is no kernel argument")

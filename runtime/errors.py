@@ -32,10 +32,6 @@ class DeviceError(LaunchError):
     """The device that was asked for does not exist here, or the data does not let it be chosen."""
 
 
-class StaleGlobalError(LaunchError):
-    """A global that a compiled kernel captured has another value now."""
-
-
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint naming the closest known name, or all of them when none is close."""
     names = sorted(known)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
+from tilewright.interpreter import InterpreterError
 from tilewright.lang import (
     NUMBERS,
     DeviceFunction,
@@ -20,7 +21,6 @@ from tilewright.lang import (
     parse_type,
     print_module,
 )
-from tilewright.interpreter import InterpreterError
 
 from .devices import Device, choose_device
 from .errors import ArgumentError, OptionError, did_you_mean
@@ -135,7 +135,9 @@ class JITFunction(DeviceFunction):
         try:
             bound = self.signature.bind(*arguments, **keywords)
         except TypeError as error:
-            raise ArgumentError(f"{self.name}: {error}", f"it is declared as {self.name}{self.show_signature()}") from None
+            raise ArgumentError(
+                f"{self.name}: {error}", f"it is declared as {self.name}{self.show_signature()}"
+            ) from None
         bound.apply_defaults()
         return dict(bound.arguments)
 
@@ -236,7 +238,9 @@ def jit(
 
     Raises CompilationError for functions that can't be kernels, and OptionError for unknown options.
     """
-    unknown = set(options) - set(inspect.signature(JITFunction.__init__).parameters) | {"function", "self"} & set(options)
+    unknown = set(options) - set(inspect.signature(JITFunction.__init__).parameters) | {"function", "self"} & set(
+        options
+    )
     if unknown:
         raise OptionError(f"@jit has no option {min(unknown)!r}")
     if function is not None:

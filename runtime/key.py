@@ -8,6 +8,7 @@ the sources of the rooms that make code. What stays out: paths, hash seeds, the 
 
 from __future__ import annotations
 
+import inspect
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -16,12 +17,22 @@ from functools import cache, singledispatch
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tilewright.lang import DeviceFunction, constexpr, dtype, knobs, type_text
+from tilewright.lang import (
+    ConstexprFunction,
+    Dependency,
+    DeviceFunction,
+    constexpr,
+    dependencies,
+    dtype,
+    knobs,
+    type_text,
+)
 
 from .errors import ArgumentError
 from .options import CompileOptions
@@ -136,7 +147,12 @@ def _(value: dtype) -> bytes:
 
 @encode.register
 def _(value: DeviceFunction) -> bytes:
-    return _tagged("function", value.digest())
+    return _tagged("device function", function_digest(value))
+
+
+@encode.register
+def _(value: ConstexprFunction) -> bytes:  # type: ignore[type-arg]
+    return encode(value.function)
 
 
 @encode.register
@@ -150,15 +166,51 @@ def _(value: type) -> bytes:
 
 
 @encode.register
+def _(value: BuiltinFunctionType) -> bytes:
+    return _tagged("builtin", _name(value))
+
+
+@encode.register
 def _(value: FunctionType) -> bytes:
-    return _tagged("python", _name(value), value.__code__.co_code, encode(_plain(value.__code__.co_consts)))
+    """A Python function that runs at compile time: its text, and the numbers and strings it reads from outside."""
+    try:
+        text = inspect.getsource(value)
+    except (OSError, TypeError):
+        text = value.__code__.co_code.hex()
+    reads = {name: value.__globals__[name] for name in value.__code__.co_names if name in value.__globals__}
+    plain = {name: read for name, read in reads.items() if isinstance(read, bool | int | float | str | tuple | dtype)}
+    return _tagged("python", _name(value), encode(text), encode(plain), encode(value.__defaults__ or ()))
 
 
-def _plain(consts: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(c for c in consts if isinstance(c, int | float | str | bytes | NoneType | tuple))
+#: For each function, what it depended on when its digest was made, and the digest.
+_digests: WeakKeyDictionary[DeviceFunction, tuple[tuple[Dependency, ...], bytes]] = WeakKeyDictionary()
 
 
-NoneType = type(None)
+def function_digest(function: DeviceFunction) -> bytes:
+    """A digest of the function's source, its lines, its defaults, and all that it can reach.
+
+    Remembered until a name that the function reads means something else.
+    """
+    known = _digests.get(function)
+    if known is not None and all(dependency.current() is dependency.value for dependency in known[0]):
+        return known[1]
+    reached = dependencies(function)
+    parts = [_own(function), *(_reached(dependency) for dependency in reached)]
+    digest = sha256(_tagged("reach", *parts)).digest()
+    _digests[function] = (reached, digest)
+    return digest
+
+
+def _own(function: DeviceFunction) -> bytes:
+    source = function.source
+    defaults = {p.name: p.default for p in function.parameters if p.has_default}
+    return _tagged("source", function.qualified.encode(), source.text.encode(), encode(source.first), encode(defaults))
+
+
+def _reached(dependency: Dependency) -> bytes:
+    value = dependency.value
+    what = _own(value) if isinstance(value, DeviceFunction) else encode(value)
+    return _tagged("reads", dependency.function.qualified.encode(), dependency.name.encode(), what)
 
 
 @cache
@@ -207,9 +259,7 @@ def _types(type_: Any) -> Any:
     return tuple(_types(part) for part in type_) if isinstance(type_, tuple) else type_text(type_)
 
 
-def kernel_key(
-    function: DeviceFunction, specialization: Specialization, options: CompileOptions, target: str
-) -> str:
+def kernel_key(function: DeviceFunction, specialization: Specialization, options: CompileOptions, target: str) -> str:
     """The key, in hexadecimal. Raises Unencodable when a captured or passed compile-time value has no canonical form."""
     ingredients = key_ingredients(function, specialization, options, target)
     return sha256(encode({name: get() for name, get in ingredients.items()})).hexdigest()

@@ -13,7 +13,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tilewright.lang import DeviceFunction, constexpr, dtype, float32, int1, int32, int64, parse_type, pointer_type, type_text, uint64
+from tilewright.lang import (
+    DeviceFunction,
+    constexpr,
+    dtype,
+    float32,
+    int1,
+    int32,
+    int64,
+    parse_type,
+    pointer_type,
+    type_text,
+    uint64,
+)
 
 from .arguments import ArrayArgument, array_argument
 from .errors import ArgumentError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TypeAlias
 
-from tilewright.lang import FloatType, Operation, Type, bit_width, byte_width, element_of, shape_of
+from tilewright.lang import F32, FloatType, Operation, Type, bit_width, byte_width, element_of, shape_of
 
 from ..storage import Codes
 from .formats import Real, as_real, decode, encode, is_nan, round_result
@@ -20,6 +20,8 @@ from .scalars import named_rule, signed
 
 TileRule: TypeAlias = Callable[[Operation, Sequence[Codes]], Sequence[Codes]]
 Index: TypeAlias = tuple[int, ...]
+#: What matrix instructions keep of an f32 operand of precision tf32 (a NaN stays one, whose payload counts as set).
+TF32_MASK = 0xFFFF_E000
 
 
 def count_of(type_: Type) -> int:
@@ -168,33 +170,27 @@ def dot_terms(operation: Operation, operands: Sequence[Codes]) -> Iterator[tuple
         yield operands[2][flat(index, acc)], pairs
 
 
-def real_dot(acc: int, pairs: Sequence[tuple[int, int]], formats: Sequence[FloatType]) -> Real:
+def real_dot(acc: int, pairs: Sequence[tuple[int, int]], operation: Operation) -> Real:
     """acc + the sum of the products, as a real number."""
-    left, right, out = formats
-    products = (real_product(decode(a, left), decode(b, right)) for a, b in pairs)
+    left, right, out = float_formats(operation)
+    mask = TF32_MASK if operation.attributes["precision"] == "tf32" and left == F32 else -1
+    products = (real_product(decode(a & mask, left), decode(b & mask, right)) for a, b in pairs)
     return real_sum((*products, as_real(decode(acc, out))))
 
 
-def dot_formats(operation: Operation) -> tuple[FloatType, FloatType, FloatType] | None:
-    """The formats of a, b and acc; None for integers."""
-    elements = tuple(element_of(operand.type) for operand in operation.operands)
-    if not all(isinstance(element, FloatType) for element in elements):
-        return None
-    return elements  # type: ignore[return-value]
+def float_formats(operation: Operation) -> tuple[FloatType, ...]:
+    """The formats of the operands, all of them floats."""
+    elements = [element_of(operand.type) for operand in operation.operands]
+    return tuple(element for element in elements if isinstance(element, FloatType))
 
 
 def _dot(operation: Operation, operands: Sequence[Codes]) -> Sequence[Codes]:
-    formats = dot_formats(operation)
-    if formats is None:
-        return (
-            tuple(
-                (signed(acc, 32) + sum(signed(a, 8) * signed(b, 8) for a, b in pairs)) % 2**32
-                for acc, pairs in dot_terms(operation, operands)
-            ),
-        )
-    return (
-        tuple(encode(real_dot(acc, pairs, formats), formats[2]) for acc, pairs in dot_terms(operation, operands)),
-    )
+    terms = dot_terms(operation, operands)
+    out = element_of(operation.result.type)
+    if isinstance(out, FloatType):
+        return (tuple(encode(real_dot(acc, pairs, operation), out) for acc, pairs in terms),)
+    totals = (signed(acc, 32) + sum(signed(a, 8) * signed(b, 8) for a, b in pairs) for acc, pairs in terms)
+    return (tuple(total % 2**32 for total in totals),)
 
 
 def _poison(operation: Operation, operands: Sequence[Codes]) -> Sequence[Codes]:

@@ -46,7 +46,8 @@ def accumulated(ufunc: np.ufunc, signed: bool = True) -> Kind:
         return ufunc(read(old), read(value)).view(old.dtype)
 
     def scan(before: Array, values: Array) -> Array:
-        return ufunc.accumulate(read(np.concatenate((before, values)))).view(before.dtype)
+        chain = read(np.concatenate((before, values)))
+        return ufunc.accumulate(chain, dtype=chain.dtype).view(before.dtype)
 
     return Kind(step, scan)
 

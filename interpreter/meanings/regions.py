@@ -66,7 +66,7 @@ class Piece(NamedTuple):
         rows = tile[self.first : self.last]
         split = rows.reshape((*(count for count, _ in self.levels), *rows.shape[1:]))
         block = tuple(slice(lo, hi) for lo, hi in self.inside)
-        return split[(slice(None),) * len(self.levels) + block]
+        return split[(..., *block)]  # the ellipsis keeps even a single element a view
 
 
 def region_of(pointer: BatchValue, mask: BatchValue | None) -> Region | None:

@@ -135,9 +135,9 @@ def sum_along(x: Array, axis: int, fmt: str, out_fmt: str | None = None) -> Arra
     value = np.asarray(wide.sum(axis=axis, dtype=np.float64))
     if length == 0:
         return finish(value, out)
-    size = np.asarray(np.abs(wide).sum(axis=axis)).astype(np.float64)
-    if wide.dtype == np.float32:
-        size *= 1 + length * 2.0**-23  # it was summed in f32: close to the truth from below, or infinite
+    narrow = wide.dtype == np.float32 and length <= 2**20
+    size = np.abs(wide).sum(axis=axis, dtype=np.float32 if narrow else np.float64).astype(np.float64)
+    size *= 1 + length * (2.0**-23 if narrow else 2.0**-52)  # its own rounding errors, twice over; it may be infinite
     error = size * (length * _U * _SLACK)
     if fmt == "f16":
         error[size < 2.0**29] = 0.0  # all terms are multiples of 2**-24: every partial sum was exact

@@ -15,17 +15,24 @@ from ..errors.operations import (
     DuplicateAxis,
     NeedsConstexpr,
 )
+from ..promotion import Number
 from ..semantic.core import is_operand, to_tensor
 from ..values import describe, tensor
 
 
-def operand(function: str, argument: str, value: Any) -> tensor:
-    """A tensor, or a number by the literal rule. Raises BadArgumentKind."""
+def number_or_tensor(function: str, argument: str, value: Any) -> tensor | Number:
+    """A tensor or a number, as it is. Raises BadArgumentKind."""
+    value = unwrap(value)
     if not is_operand(value):
         raise BadArgumentKind(
             function=function, argument=argument, found=describe(value), expected="a tensor or a number"
         )
-    return to_tensor(value)
+    return value
+
+
+def operand(function: str, argument: str, value: Any) -> tensor:
+    """A tensor, or a number by the literal rule. Raises BadArgumentKind."""
+    return to_tensor(number_or_tensor(function, argument, value))
 
 
 def tile(function: str, argument: str, value: Any) -> tensor:
@@ -120,3 +127,9 @@ def typed(function: str, x: tensor, admitted: Sequence[dtype], hint: str = "") -
         expected = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
         raise BadOperand(function=function, found=describe(x), expected=expected, hint=hint)
     return x
+
+
+def is_given(value: Any) -> bool:
+    """Whether an optional argument says anything: it is not None, `()` or `""`."""
+    value = unwrap(value)
+    return isinstance(value, tensor) or value not in (None, (), "")

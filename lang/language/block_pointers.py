@@ -14,9 +14,9 @@ from ..ops.shape import ARANGE
 from ..promotion import is_number
 from ..semantic import binary, compare, logical_and
 from ..semantic.casts import cast_tensor
-from ..semantic.core import add_dimension, constant, fit, stretch
+from ..semantic.core import add_dimension, constant, stretch
 from ..values import MEMBERS, describe, tensor
-from .arguments import axes_of, choice, shape_of
+from .arguments import axes_of, choice, is_given, shape_of
 from .builtin import builtin
 
 #: A size of the array: a number, or a scalar int64 tensor.
@@ -81,7 +81,7 @@ def advance(base: Any, offsets: Any) -> block_pointer:
         )
     steps = _each("advance", "offsets", offsets, len(base.block_shape))
     moved = tuple(
-        start if step == 0 and is_number(step) else binary("+", start, _offset("advance", step))
+        start if is_number(step) and step == 0 else binary("+", start, _offset("advance", step))
         for start, step in zip(base.offsets, steps, strict=True)
     )
     return block_pointer(base.base, base.shape, base.strides, moved, base.block_shape, base.order)
@@ -132,18 +132,18 @@ class Expansion:
 def expand(function: str, block: block_pointer, boundary_check: Any) -> Expansion:
     """The tile of pointers of a block pointer, masked along the dimensions of `boundary_check`."""
     rank, shape = len(block.block_shape), block.block_shape
-    checked = axes_of(function, boundary_check, rank) if boundary_check not in ((), None) else ()
+    checked = axes_of(function, boundary_check, rank) if is_given(boundary_check) else ()
     offset: tensor | None = None
     mask: tensor | None = None
     for axis in range(rank):
         index = _indices(block, axis)
         step = block.strides[axis]
-        scaled = index if step == 1 and is_number(step) else binary("*", index, step)
+        scaled = index if is_number(step) and step == 1 else binary("*", index, step)
         spread = _along(scaled, axis, rank)
         offset = spread if offset is None else binary("+", offset, spread)
         if axis in checked:
-            size = fit(block.shape[axis], int64)
-            inside = _along(logical_and(compare(">=", index, 0), compare("<", index, size)), axis, rank)
+            low, high = compare(">=", index, 0), compare("<", index, block.shape[axis])
+            inside = _along(logical_and(low, high), axis, rank)
             mask = inside if mask is None else logical_and(mask, inside)
     pointers = block.base if offset is None else binary("+", block.base, offset)
     return Expansion(pointers, None if mask is None else stretch(mask, shape))

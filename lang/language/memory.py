@@ -20,7 +20,7 @@ from ..errors.operations import (
 from ..ops.memory import LOAD, STORE
 from ..semantic.core import broadcast_to, common_shape, convert, stretch
 from ..values import describe, tensor
-from .arguments import choice, flag, operand
+from .arguments import choice, flag, is_given, number_or_tensor, operand
 from .block_pointers import block_pointer, expand, padding
 from .builtin import builtin, member
 
@@ -67,16 +67,12 @@ def load(
 
 
 def _load(address: tensor, mask: tensor | None, other: Any, attributes: dict[str, Any]) -> tensor:
-    operands = [address] if mask is None else [address, mask]
-    fill = None if other is None else operand("load", "other", other) if isinstance(other, tensor) else other
-    shapes = [x.shape for x in operands] + ([fill.shape] if isinstance(fill, tensor) else [])
-    shape = common_shape("load", *shapes)
-    values = [stretch(x, shape) for x in operands]
+    shape = common_shape("load", *(x.shape for x in (address, mask, other) if isinstance(x, tensor)))
+    operands = [stretch(x, shape) for x in (address, mask) if x is not None]
     element = pointee(address)
-    if fill is not None:
-        operand("load", "other", fill)
-        values.append(stretch(convert(fill, element, shape), shape))
-    return tensor(current().value(LOAD, [x.handle for x in values], attributes), element)
+    if other is not None:
+        operands.append(stretch(convert(number_or_tensor("load", "other", other), element, shape), shape))
+    return tensor(current().value(LOAD, [x.handle for x in operands], attributes), element)
 
 
 @member
@@ -145,10 +141,9 @@ def mask_of(function: str, mask: Any) -> tensor:
 
 def value_for(function: str, argument: str, value: Any, address: tensor) -> tensor:
     """What goes to the addresses: cast to the element type, at their shape."""
-    if not isinstance(value, tensor):
-        operand(function, argument, value)
-        return convert(value, pointee(address), address.shape)
-    return at_pointers(function, argument, convert(value, pointee(address), ()), address)
+    given = number_or_tensor(function, argument, value)
+    shape = () if isinstance(given, tensor) else address.shape
+    return at_pointers(function, argument, convert(given, pointee(address), shape), address)
 
 
 def at_pointers(function: str, argument: str, x: tensor, address: tensor) -> tensor:
@@ -176,5 +171,5 @@ def _only_pointers(function: str, **arguments: Any) -> None:
 
 def _only_blocks(function: str, pointer: Any, **arguments: Any) -> None:
     for argument, value in arguments.items():
-        if value not in ((), "", None):
+        if is_given(value):
             raise OnlyForBlockPointer(function=function, argument=argument, found=describe(pointer))

@@ -42,9 +42,7 @@ class InterpreterDevice:
 
 def run_options(options: CompileOptions) -> Options:
     """The executor's options: from the launch, and from the knobs."""
-    return Options(
-        debug=options.debug or knobs.debug, seed=knobs.seed, fuel=knobs.fuel, chunk_bytes=knobs.chunk_bytes
-    )
+    return Options(debug=options.debug or knobs.debug, seed=knobs.seed, fuel=knobs.fuel, chunk_bytes=knobs.chunk_bytes)
 
 
 def _buffer(name: str, part: Any) -> Any:

@@ -333,7 +333,7 @@ def _add_ptr(g: Growth, name: str) -> object:
 def _hint(g: Growth, name: str) -> object:
     operand = g.of([I32, I64, *POINTERS])
     promise = (16,) * max(1, len(shape_of(operand.type)))
-    return g.emit(name, [operand], divisibility=promise, **({"constancy": promise} if g.flag() else {}))
+    return g.emit(name, [operand], divisibility=promise, constancy=promise if g.flag() else ())
 
 
 # Memory

@@ -135,17 +135,13 @@ def test_apply_is_the_definition(layout: LinearLayout) -> None:
         point = {name: int(component[x]) for name, component in points(layout.ins).items()}
         assert tuple(layout.apply(point).values()) == value
     for axis, (name, _) in enumerate(layout.outs):
-        assert np.array_equal(
-            np.broadcast_to(arrays[name], len(expected)), [value[axis] for value in expected]
-        )
+        assert np.array_equal(np.broadcast_to(arrays[name], len(expected)), [value[axis] for value in expected])
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
 def test_apply_broadcasts_arrays_of_any_integer_type(dtype: Any) -> None:
     layout = small("lane=[[1],[2],[4]], warp=[[8],[16]] -> [dim0:32] ^ [5]")
-    got = layout.apply({"lane": np.arange(8, dtype=dtype), "warp": np.arange(4, dtype=dtype)[:, None]})[
-        "dim0"
-    ]
+    got = layout.apply({"lane": np.arange(8, dtype=dtype), "warp": np.arange(4, dtype=dtype)[:, None]})["dim0"]
     assert got.dtype == np.int64
     assert np.array_equal(got, (np.arange(32) ^ 5).reshape(4, 8))
 
@@ -184,9 +180,7 @@ def test_product_acts_on_low_and_high_parts(low: LinearLayout, high: LinearLayou
     for name, size in both.outs:
         assert size == low_out.get(name, 1) * high_out.get(name, 1)
         expected = below.get(name, 0) + low_out.get(name, 1) * np.asarray(above.get(name, 0))
-        assert np.array_equal(
-            np.broadcast_to(got[name], total(both.ins)), np.broadcast_to(expected, total(both.ins))
-        )
+        assert np.array_equal(np.broadcast_to(got[name], total(both.ins)), np.broadcast_to(expected, total(both.ins)))
 
 
 @given(layouts(), layouts(), layouts())
@@ -359,12 +353,8 @@ def test_reshapes_follow_numpy(data: st.DataObject) -> None:
 @given(st.data())
 def test_window_is_a_slice_of_the_table(data: st.DataObject) -> None:
     layout = data.draw(layouts())
-    sizes = {
-        name: data.draw(st.sampled_from([s for s in (1, 2, 4) if s <= size])) for name, size in layout.ins
-    }
-    start = {
-        name: sizes[name] * data.draw(st.integers(0, size // sizes[name] - 1)) for name, size in layout.ins
-    }
+    sizes = {name: data.draw(st.sampled_from([s for s in (1, 2, 4) if s <= size])) for name, size in layout.ins}
+    start = {name: sizes[name] * data.draw(st.integers(0, size // sizes[name] - 1)) for name, size in layout.ins}
     view = layout.window(start, sizes)
     shifted = {name: x + start[name] for name, x in points(view.ins).items()}
     count = total(view.ins)

@@ -228,6 +228,13 @@ def test_an_operation_outside_of_any_function_prints() -> None:
     assert print_operation(loose) == "barrier"
 
 
+def test_an_operation_inside_itself_prints_its_head() -> None:
+    module = parse_module(EVERYTHING)
+    loop = module.kernel.body.operations[5]
+    loop.block = loop.regions[0]
+    assert print_operation(loop, regions=False) == "%acc = for %0, %n, %c, %c.1 {num_stages = 3} : f32 {...}"
+
+
 def test_one_function_prints_as_in_its_module() -> None:
     module = parse_module(EVERYTHING)
     helper = print_function(module.functions["helper (1)"])
@@ -330,6 +337,10 @@ BAD: dict[str, tuple[str, str]] = {
     "an attribute twice": (
         "module {a = 1, a = 2} {}",
         "1:16: expected a new name, found 'a'\nmodule {a = 1, a = 2} {}\n               ^",
+    ),
+    "no name after a comma": (
+        "module {a = 1, } {}",
+        "1:16: expected the name of an attribute, found '}'\nmodule {a = 1, } {}\n               ^",
     ),
     "no value": (
         "module {a = } {}",
