@@ -4,6 +4,7 @@
 """
 
 from .batch import Options
+from .bounded import Bounded
 from .errors import (
     DeadlockError,
     DeviceAssertError,
@@ -19,6 +20,7 @@ from .memory import Buffer
 
 __all__ = [
     "Argument",
+    "Bounded",
     "Buffer",
     "DeadlockError",
     "DeviceAssertError",

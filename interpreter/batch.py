@@ -36,7 +36,7 @@ class Options:
     seed: int = 0
     fuel: int | None = 10_000_000
     patience: int = 1_000
-    chunk_bytes: int = 1 << 20
+    chunk_bytes: int = 1 << 21
     stdout: TextIO | None = None
 
 

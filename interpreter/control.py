@@ -213,14 +213,15 @@ def make_reduce(planner: Planner, operation: Operation) -> Run:
     Operands that are the same for all programs are folded once, if the region cannot tell the programs apart.
     """
     operands, out = planner.slots_of(operation.operands), planner.slots_of(operation.results)
-    combine, axis = planner.region(operation, 0), int(operation.attributes["axis"]) + 1
+    combine, axis = planner.region(operation, 0), operation.attributes["axis"]
+    assert isinstance(axis, int)
     blind = is_blind(operation.regions[0], planner.module.functions)
 
     def step(batch: Batch, frame: Frame) -> None:
         values = [dense(frame[slot]) for slot in operands]
         shared = blind and all(map(is_uniform, (*values, *(frame[slot] for slot in combine.captured))))
         programs = 1 if shared else batch.count
-        columns = [np.moveaxis(widened(value, programs), axis, 0) for value in values]
+        columns = [np.moveaxis(widened(value, programs), axis + 1, 0) for value in values]
         shape = columns[0].shape[1:]
         columns = [column.reshape(len(column), -1) for column in columns]
         rows = np.repeat(np.arange(programs), columns[0].shape[1] // programs)

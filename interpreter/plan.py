@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
-from tilewright.lang import Block, Function, Module, Operation, TileType, Trait, Value, byte_width, element_of
+from tilewright.lang import Block, Function, Module, Operation, PointerType, TileType, Trait, Value, byte_width
 
 from .batch import Batch
 from .errors import InterpreterError, place
@@ -95,11 +95,10 @@ def locate(error: Exception, operation: Operation | None) -> None:
 
 @dataclass(slots=True, eq=False)
 class FunctionPlan:
-    """A function, ready to run on any batch. `widest` is the size in bytes of its largest tile, per program."""
+    """A function, ready to run on any batch."""
 
     name: str
     body: BlockPlan
-    widest: int
 
     def run(self, batch: Batch, arguments: Sequence[BatchValue]) -> list[BatchValue]:
         """The function's results for a batch."""
@@ -130,6 +129,10 @@ class ModulePlan:
         self.fold = fold
         self.plans: dict[str, FunctionPlan] = {}
         self.waiting = waiting_ops(self.functions)
+        #: Whether a program of the kernel may have to wait for another one: it looks at memory in a loop, or polls.
+        self.needs_coroutines = waits_in_loop(self.functions, self.kernel_name, self.waiting)
+        #: The size in bytes of the largest tile of any function, per program.
+        self.widest = max(largest_tile(function) for function in self.functions.values())
 
     def function(self, name: str) -> FunctionPlan:
         """The plan of a function."""
@@ -137,16 +140,6 @@ class ModulePlan:
         if plan is None:
             plan = self.plans[name] = Planner(self, self.functions[name]).plan()
         return plan
-
-    @property
-    def widest(self) -> int:
-        """The size in bytes of the largest tile of any function, per program."""
-        return max(largest_tile(function) for function in self.functions.values())
-
-    @property
-    def needs_coroutines(self) -> bool:
-        """Whether a program of the kernel may have to wait for another one: it looks at memory in a loop, or polls."""
-        return waits_in_loop(self.functions, self.kernel_name, self.waiting)
 
 
 class Planner:
@@ -163,7 +156,7 @@ class Planner:
     def plan(self) -> FunctionPlan:
         """The plan of the whole function."""
         body, _ = self.block(self.function.body)
-        return FunctionPlan(self.function.name, body, largest_tile(self.function))
+        return FunctionPlan(self.function.name, body)
 
     def slot(self, value: Value) -> int:
         """The slot of a value; a new one when the value is new."""
@@ -291,13 +284,16 @@ def general(runner: Runner, operands: tuple[int, ...], results: tuple[int, ...])
 
 
 def largest_tile(function: Function) -> int:
-    """The size in bytes of the largest tile of a function, per program; at least 8, the largest scalar."""
+    """The size in bytes of the largest tile of a function, per program; at least 8, the largest scalar.
+
+    Tiles of pointers do not count: nearly all of them stay affine and take no room.
+    """
     types = [argument.type for argument in function.arguments]
     for operation in function.walk():
         types += [result.type for result in operation.results]
         types += [argument.type for region in operation.regions for argument in region.arguments]
-    tiles = [t.numel * byte_width(element_of(t)) for t in types if isinstance(t, TileType)]
-    return max(tiles, default=8)
+    tiles = [t for t in types if isinstance(t, TileType) and not isinstance(t.element, PointerType)]
+    return max((t.numel * byte_width(t.element) for t in tiles), default=8)
 
 
 def is_look(operation: Operation) -> bool:

@@ -1,11 +1,41 @@
 """The language: types, IR, op tables, layouts as data, typing rules, the `tl` operations and the Python frontend."""
 
-from . import ops
+from . import language, ops, tile_layouts
+from .constexpr import constexpr
 from .contracts import EXACT, AbsRel, Contract, Contracts, Exact, Mma, Sum, Tree, Ulp, Unordered
+from .dtypes import (
+    dtype,
+    float16,
+    float32,
+    float64,
+    int1,
+    int8,
+    int32,
+    int64,
+    parse_type,
+    pointer_type,
+    type_text,
+    uint8,
+    uint64,
+)
 from .equality import fingerprint, structurally_equal
 from .errors.base import CompilationError, CompilerBug, Span, TilewrightError
+from .errors.operations import UnknownTypeName
+from .frontend import (
+    ConstexprFunction,
+    Dependency,
+    DeviceFunction,
+    Parameter,
+    constexpr_function,
+    dependencies,
+    device_function,
+    generate,
+)
 from .ir import UNKNOWN_LOCATION, Block, Builder, Function, Location, Module, Operation, Value
 from .knobs import KnobError, Knobs, knobs
+from .layout import LinearLayout
+from .layout_dims import LayoutError
+from .layout_text import parse_layout
 from .opdef import OPS, Attribute, Effect, OpDef, OpTypeError, Trait
 from .parser import ParseError, parse_module
 from .printer import print_function, print_module, print_operation
@@ -52,8 +82,11 @@ __all__ = [
     "Builder",
     "CompilationError",
     "CompilerBug",
+    "ConstexprFunction",
     "Contract",
     "Contracts",
+    "Dependency",
+    "DeviceFunction",
     "EXACT",
     "Effect",
     "Exact",
@@ -78,6 +111,8 @@ __all__ = [
     "IntType",
     "KnobError",
     "Knobs",
+    "LayoutError",
+    "LinearLayout",
     "Location",
     "Mma",
     "Module",
@@ -87,6 +122,7 @@ __all__ = [
     "OpTypeError",
     "Operation",
     "POINTERS",
+    "Parameter",
     "ParseError",
     "PointerType",
     "ScalarType",
@@ -99,21 +135,43 @@ __all__ = [
     "Type",
     "UNKNOWN_LOCATION",
     "Ulp",
+    "UnknownTypeName",
     "Unordered",
     "Value",
     "VerifyError",
     "bit_width",
     "byte_width",
+    "constexpr",
+    "constexpr_function",
+    "dependencies",
+    "device_function",
+    "dtype",
     "element_of",
     "fingerprint",
+    "float16",
+    "float32",
+    "float64",
+    "generate",
+    "int1",
+    "int32",
+    "int64",
+    "int8",
     "knobs",
+    "language",
     "ops",
+    "parse_layout",
     "parse_module",
+    "parse_type",
+    "pointer_type",
     "print_function",
     "print_module",
     "print_operation",
     "shape_of",
     "structurally_equal",
+    "tile_layouts",
+    "type_text",
+    "uint64",
+    "uint8",
     "verify",
     "with_element",
     "with_shape",

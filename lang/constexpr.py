@@ -29,21 +29,27 @@ def unwrap(value: Any) -> Any:
     return value.value if isinstance(value, constexpr) else value
 
 
-def _binary(function: Callable[[Any, Any], Any]) -> Callable[[constexpr, Any], constexpr]:
+def _binary(name: str) -> Callable[[constexpr, Any], constexpr]:
+    function: Callable[[Any, Any], Any] = getattr(operator, f"__{name}__")
+
     def method(self: constexpr, other: Any) -> constexpr:
         return constexpr(function(self.value, unwrap(other)))
 
     return method
 
 
-def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[constexpr, Any], constexpr]:
+def _reflected(name: str) -> Callable[[constexpr, Any], constexpr]:
+    function: Callable[[Any, Any], Any] = getattr(operator, f"__{name}__")
+
     def method(self: constexpr, other: Any) -> constexpr:
         return constexpr(function(unwrap(other), self.value))
 
     return method
 
 
-def _unary(function: Callable[[Any], Any]) -> Callable[[constexpr], constexpr]:
+def _unary(name: str) -> Callable[[constexpr], constexpr]:
+    function: Callable[[Any], Any] = getattr(operator, f"__{name}__")
+
     def method(self: constexpr) -> constexpr:
         return constexpr(function(self.value))
 
@@ -96,24 +102,24 @@ class constexpr:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.value(*args, **kwargs)
 
-    __add__, __radd__ = _binary(operator.add), _reflected(operator.add)
-    __sub__, __rsub__ = _binary(operator.sub), _reflected(operator.sub)
-    __mul__, __rmul__ = _binary(operator.mul), _reflected(operator.mul)
-    __truediv__, __rtruediv__ = _binary(operator.truediv), _reflected(operator.truediv)
-    __floordiv__, __rfloordiv__ = _binary(operator.floordiv), _reflected(operator.floordiv)
-    __mod__, __rmod__ = _binary(operator.mod), _reflected(operator.mod)
-    __pow__, __rpow__ = _binary(operator.pow), _reflected(operator.pow)
-    __and__, __rand__ = _binary(operator.and_), _reflected(operator.and_)
-    __or__, __ror__ = _binary(operator.or_), _reflected(operator.or_)
-    __xor__, __rxor__ = _binary(operator.xor), _reflected(operator.xor)
-    __lshift__, __rlshift__ = _binary(operator.lshift), _reflected(operator.lshift)
-    __rshift__, __rrshift__ = _binary(operator.rshift), _reflected(operator.rshift)
-    __lt__, __le__ = _binary(operator.lt), _binary(operator.le)
-    __gt__, __ge__ = _binary(operator.gt), _binary(operator.ge)
-    __eq__ = _binary(operator.eq)  # type: ignore[assignment]
-    __ne__ = _binary(operator.ne)  # type: ignore[assignment]
-    __neg__, __pos__ = _unary(operator.neg), _unary(operator.pos)
-    __invert__, __abs__ = _unary(operator.invert), _unary(abs)
+    __add__, __radd__ = _binary("add"), _reflected("add")
+    __sub__, __rsub__ = _binary("sub"), _reflected("sub")
+    __mul__, __rmul__ = _binary("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _binary("truediv"), _reflected("truediv")
+    __floordiv__, __rfloordiv__ = _binary("floordiv"), _reflected("floordiv")
+    __mod__, __rmod__ = _binary("mod"), _reflected("mod")
+    __pow__, __rpow__ = _binary("pow"), _reflected("pow")
+    __and__, __rand__ = _binary("and"), _reflected("and")
+    __or__, __ror__ = _binary("or"), _reflected("or")
+    __xor__, __rxor__ = _binary("xor"), _reflected("xor")
+    __lshift__, __rlshift__ = _binary("lshift"), _reflected("lshift")
+    __rshift__, __rrshift__ = _binary("rshift"), _reflected("rshift")
+    __lt__, __le__ = _binary("lt"), _binary("le")
+    __gt__, __ge__ = _binary("gt"), _binary("ge")
+    __eq__ = _binary("eq")  # type: ignore[assignment]
+    __ne__ = _binary("ne")  # type: ignore[assignment]
+    __neg__, __pos__ = _unary("neg"), _unary("pos")
+    __invert__, __abs__ = _unary("invert"), _unary("abs")
 
     def logical_and(self, other: Any) -> constexpr:
         """`self and other`."""

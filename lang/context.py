@@ -6,7 +6,8 @@ The frontend enters `building(...)`; every `tl` function and every operator of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import abc
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -43,10 +44,6 @@ class Generator(Protocol):
         """
         ...
 
-    def call(self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-        """What a device function returns on frontend values, which a `call` of it computes."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -61,7 +58,9 @@ _CONTEXT: ContextVar[Context | None] = ContextVar("tilewright_context", default=
 
 
 @contextmanager
-def building(builder: Builder, generator: Generator | None = None, options: Options | None = None) -> Iterator[Context]:
+def building(
+    builder: Builder, generator: Generator | None = None, options: Options | None = None
+) -> abc.Generator[Context]:
     """Make `builder` the current one inside the `with`."""
     context = Context(builder, generator, Options() if options is None else options)
     token = _CONTEXT.set(context)

@@ -80,7 +80,7 @@ def literal_type(value: Number) -> dtype:
             if candidate.get_int_min_value() <= value <= candidate.get_int_max_value():
                 return candidate
         raise LiteralTooLarge(value=value)
-    special = value == 0 or math.isinf(value) or math.isnan(value)
+    special = value == 0.0 or math.isinf(value) or math.isnan(value)
     return float32 if special or LEAST_NORMAL <= abs(value) <= GREATEST else float64
 
 

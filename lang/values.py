@@ -199,15 +199,15 @@ class ConstantLeaf:
 
     value: Any
 
-    def _key(self) -> tuple[Any, ...]:
-        bits = struct.pack("<d", self.value) if isinstance(self.value, float) else self.value
-        return (type(self.value), bits)
+    def _key(self) -> tuple[type[Any], Any]:
+        bits: Any = struct.pack("<d", self.value) if isinstance(self.value, float) else self.value
+        return cast("type[Any]", type(self.value)), bits
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ConstantLeaf) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(type(self.value))
+        return hash(cast("type[Any]", type(self.value)))
 
     def __str__(self) -> str:
         return describe(self.value)

@@ -10,14 +10,15 @@ from typing import Any, overload
 
 from tilewright.interpreter import InterpreterError
 from tilewright.lang import (
-    NUMBERS,
     DeviceFunction,
     Module,
     Parameter,
     UnknownTypeName,
     constexpr,
+    dependencies,
     dtype,
     generate,
+    language,
     parse_type,
     print_module,
 )
@@ -30,7 +31,9 @@ from .options import OPTION_NAMES, CompileOptions, split_options
 from .report import explain
 from .specialization import Bound, Constant, Rules, Specialization, specialize
 
-NAMED_TYPES = {type_.facts.public: type_ for type_ in NUMBERS}
+NAMED_TYPES: dict[str, dtype] = {
+    name: getattr(language, name) for name in language.__all__ if isinstance(getattr(language, name), dtype)
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -181,7 +184,7 @@ class JITFunction(DeviceFunction):
             with kernel.device.memory(payload) as reachable:
                 kernel.device.launch(kernel.handle, extents, reachable, kernel.options)
         except InterpreterError as error:
-            explain(error, reachable_functions(self))
+            explain(error, [self, *(d.value for d in dependencies(self) if isinstance(d.value, DeviceFunction))])
             raise error.with_traceback(None) from None
 
 

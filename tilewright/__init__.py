@@ -1,3 +1,21 @@
 """Tilewright: a block-level kernel language for GPUs, with a NumPy reference that defines what kernels mean."""
 
-__all__: list[str] = []
+from . import language
+from .lang import CompilationError, CompilerBug, TilewrightError, constexpr_function, knobs
+from .runtime import JITFunction, LaunchError, cdiv, jit, next_power_of_2
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CompilationError",
+    "CompilerBug",
+    "JITFunction",
+    "LaunchError",
+    "TilewrightError",
+    "cdiv",
+    "constexpr_function",
+    "jit",
+    "knobs",
+    "language",
+    "next_power_of_2",
+]

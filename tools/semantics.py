@@ -46,7 +46,12 @@ NAMED: dict[frozenset[ScalarType], str] = {
     frozenset(POINTERS): "pointers",
     frozenset((*NUMBERS, *POINTERS)): "numbers, pointers",
 }
-EFFECTS = {Effect.READ: "reads memory", Effect.WRITE: "writes memory", Effect.READ_WRITE: "reads and writes memory"}
+EFFECTS = {
+    Effect.READ: "reads memory",
+    Effect.WRITE: "writes memory",
+    Effect.READ_WRITE: "reads and writes memory",
+    Effect.OTHER: "kept, and in order",
+}
 
 
 def types_text(types: Iterable[ScalarType]) -> str:

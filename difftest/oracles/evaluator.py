@@ -22,6 +22,8 @@ from .text import printed
 from .tiles import TILE_RULES, flat, indices
 
 Values: TypeAlias = dict[Value, Codes]
+#: An operation that ran, and its operands.
+Watch: TypeAlias = tuple[Operation, Sequence[Codes]]
 
 
 @dataclass(slots=True)
@@ -33,6 +35,9 @@ class Program:
     index: tuple[int, int, int] = (0, 0, 0)
     grid: tuple[int, int, int] = (1, 1, 1)
     output: list[str] = field(default_factory=list[str])
+    #: The row whose operations are noted in `watched`, "" for none.
+    watch: str = ""
+    watched: list[Watch] = field(default_factory=list[Watch])
 
     def call(self, function: Function, arguments: Sequence[Codes]) -> Sequence[Codes]:
         """The results of a function."""
@@ -51,6 +56,8 @@ class Program:
     def operation(self, operation: Operation, operands: Sequence[Codes], values: Values) -> Sequence[Codes]:
         """The results of one operation. Raises Stopped where the program does what is forbidden."""
         name = operation.name
+        if name == self.watch:
+            self.watched.append((operation, operands))
         if operation.definition.is_elementwise:
             rule = scalar_rule(operation)
             return (tuple(rule(*codes) for codes in zip(*operands, strict=True)),)
@@ -154,16 +161,23 @@ _CONTROL: dict[str, Callable[[Program, Operation, Sequence[Codes], Values], Sequ
 
 def expected(case: Case) -> Outcome:
     """What the rows say that running the case gives."""
-    return _expected_of_function(case) if case.function else _expected_of_kernel(case)
+    return expected_and_watched(case, "")[0]
 
 
-def _expected_of_function(case: Case) -> Outcome:
+def expected_and_watched(case: Case, row: str) -> tuple[Outcome, list[Watch]]:
+    """The same, with the operations of one row as they ran, program by program, and their operands."""
+    watched: list[Watch] = []
+    run = _expected_of_function if case.function else _expected_of_kernel
+    return run(case, row, watched), watched
+
+
+def _expected_of_function(case: Case, row: str, watched: list[Watch]) -> Outcome:
     entry, count = case.entry, case.programs
     columns: list[list[int]] = [[] for _ in entry.result_types]
     output: list[str] = []
     try:
         for number in range(count):
-            program = Program(case.module, Buffers([]), (number, 0, 0), (count, 1, 1), output)
+            program = Program(case.module, Buffers([]), (number, 0, 0), (count, 1, 1), output, row, watched)
             arguments = [
                 to_codes(array[number % len(array)], element)
                 for array, element in zip(case.arguments, case.elements, strict=True)
@@ -179,7 +193,7 @@ def _expected_of_function(case: Case) -> Outcome:
     return Outcome(results, output="".join(output))
 
 
-def _expected_of_kernel(case: Case) -> Outcome:
+def _expected_of_kernel(case: Case, row: str, watched: list[Watch]) -> Outcome:
     buffers = Buffers([])
     arguments: list[Codes] = []
     kept: list[int] = []
@@ -193,8 +207,8 @@ def _expected_of_kernel(case: Case) -> Outcome:
     x, y, z = case.grid
     output: list[str] = []
     try:
-        for index in indices((z, y, x)):
-            Program(case.module, buffers, index[::-1], case.grid, output).call(case.entry, arguments)  # type: ignore[arg-type]
+        for k, j, i in indices((z, y, x)):
+            Program(case.module, buffers, (i, j, k), case.grid, output, row, watched).call(case.entry, arguments)
     except Stopped as stopped:
         return Outcome(stopped=str(stopped))
     results = tuple(

@@ -104,7 +104,7 @@ def _add_ptr(operation: Operation, operands: Sequence[Codes]) -> Sequence[Codes]
     return (tuple((address + step * signed(offset, width)) % 2**64 for address, offset in pairs),)
 
 
-def _lines(operation: Operation, codes: Codes) -> Iterator[Codes]:
+def lines(operation: Operation, codes: Codes) -> Iterator[Codes]:
     """The elements along the axis, for each element of the result."""
     shape, axis = shape_of(operation.operands[0].type), operation.attributes["axis"]
     assert isinstance(axis, int)
@@ -115,7 +115,7 @@ def _lines(operation: Operation, codes: Codes) -> Iterator[Codes]:
 def _sum(operation: Operation, operands: Sequence[Codes]) -> Sequence[Codes]:
     fmt = element_of(operation.operands[0].type)
     assert isinstance(fmt, FloatType)
-    return (tuple(round_result(real_line_sum(line, fmt), fmt) for line in _lines(operation, operands[0])),)
+    return (tuple(round_result(real_line_sum(line, fmt), fmt) for line in lines(operation, operands[0])),)
 
 
 def real_line_sum(line: Codes, fmt: FloatType) -> Real:
@@ -129,7 +129,7 @@ def _folded(scalar: str) -> TileRule:
     def rule(operation: Operation, operands: Sequence[Codes]) -> Sequence[Codes]:
         combine = named_rule(scalar, element_of(operation.operands[0].type))
         results: list[int] = []
-        for line in _lines(operation, operands[0]):
+        for line in lines(operation, operands[0]):
             # one element goes through the op too, so that a NaN is canonical whatever the length
             total = combine(line[0], line[0]) if isinstance(element_of(operation.result.type), FloatType) else line[0]
             for code in line[1:]:
@@ -152,8 +152,8 @@ def _indexed(sign: int, kind: str) -> TileRule:
                 return (1, 0.0) if is_nan(code, element) else (0, sign * decode(code, element))
             return 0, sign * (signed(code, bit_width(element)) if kind == "s" else code)
 
-        chosen = [min(range(len(line)), key=lambda k: key(line[k])) for line in _lines(operation, operands[0])]
-        values = [line[k] for line, k in zip(_lines(operation, operands[0]), chosen, strict=True)]
+        chosen = [min(range(len(line)), key=lambda k: key(line[k])) for line in lines(operation, operands[0])]
+        values = [line[k] for line, k in zip(lines(operation, operands[0]), chosen, strict=True)]
         return tuple(values), tuple(chosen)
 
     return rule

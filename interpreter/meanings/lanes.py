@@ -166,14 +166,16 @@ def _explain(access: Access, memory: Memory, own: Buffer | None, address: int) -
         return f"{verb} a null pointer"
     if buffer is None:
         return f"{verb} {where}, which is in no argument{_distance(memory, address)}"
-    offset = address - buffer.start
     if address % size:
         return f"{verb} {where} in {buffer.describe()}: misaligned, {element.pointee} needs a multiple of {size}"
-    if 0 <= offset <= buffer.nbytes - size:
-        return f"{verb} element {offset // size} of {buffer.describe()}, which is read-only"
-    holds = f"it has {buffer.nbytes // size} elements" if buffer.nbytes >= size else "it has no elements"
+    pointer = buffer.start if buffer.origin is None else buffer.origin
+    touched = f"{verb} element {(address - pointer) // size} of {buffer.describe()}"
+    if buffer.start <= address <= buffer.end - size:
+        return f"{touched}, which is read-only"
+    first, last = -((pointer - buffer.start) // size), (buffer.end - pointer) // size - 1
+    holds = f"it has elements {first} to {last}" if first <= last else "it has none"
     unit = "" if buffer.dtype in ("", str(access.value)) else f" of type {element.pointee}"
-    return f"{verb} element {offset // size} of {buffer.describe()} is out of bounds: {holds}{unit} ({where})"
+    return f"{touched}, out of bounds: {holds}{unit} ({where})"
 
 
 def _distance(memory: Memory, address: int) -> str:

@@ -77,7 +77,7 @@ class Carries:
         """
         if scope.exits.returned is True:
             return list(unchanged)
-        with inside(self.walker, arm_block):
+        with inside(self.walker.builder, arm_block):
             return [value for variable in self.variables for value in self._final(variable, scope.names[variable.name])]
 
     def _final(self, variable: Carried, held: Binding | Missing) -> list[Value]:
@@ -121,7 +121,7 @@ class ForParts:
         """Make the operation. The value of each slot after the loop; slots that never change are not carried."""
         arguments = self.body.arguments[1:]
         kept = drop_invariant(self.initial, [(self.body, arguments)], [self.yielded])
-        with inside(walker, self.body):
+        with inside(walker.builder, self.body):
             walker.builder.create(YIELD, [self.yielded[i] for i in kept])
         operands = [*self.bounds, *(self.initial[i] for i in kept)]
         operation = walker.builder.create(FOR, operands, self.attributes, None, [self.body])
@@ -159,9 +159,9 @@ class WhileParts:
         kept = drop_invariant(self.initial, places, [self.passed, self.yielded])
         passed_on = range(len(self.initial), len(self.passed))
         passed = [self.passed[i] for i in (*kept, *passed_on)]
-        with inside(walker, self.before):
+        with inside(walker.builder, self.before):
             builder.create(CONDITION, [flag, *passed])
-        with inside(walker, self.after):
+        with inside(walker.builder, self.after):
             builder.create(YIELD, [self.yielded[i] for i in kept])
         types = [value.type for value in passed]
         blocks = [self.before, self.after]

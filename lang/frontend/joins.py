@@ -9,7 +9,7 @@ from typing import Any
 
 from ..dtypes import int1
 from ..errors.syntax import MismatchedBranches, MismatchedReturns
-from ..ir import Block, Value
+from ..ir import Block, Builder, Value
 from ..ops.control import IF, YIELD
 from ..ops.shape import POISON
 from ..semantic import constant, logical_not
@@ -70,7 +70,7 @@ class Join:
         return lambda results: unflatten(tree, results[start : start + len(a)])
 
     def _inside(self, block: Block) -> Any:
-        return inside(self.walker, block)
+        return inside(self.walker.builder, block)
 
     # --- names ---
 
@@ -188,10 +188,10 @@ def _once(finish: Finish) -> Finish:
 
 
 class inside:
-    """A context in which the walker's builder makes operations at the end of `block`."""
+    """A context in which the builder makes operations at the end of `block`."""
 
-    def __init__(self, walker: Walker, block: Block) -> None:
-        self.builder = walker.builder
+    def __init__(self, builder: Builder, block: Block) -> None:
+        self.builder = builder
         self.block = block
 
     def __enter__(self) -> None:

@@ -24,7 +24,7 @@ from .branches import condition_of, unless, walk_block
 from .carries import Carries, ForParts, WhileParts, after_exits
 from .joins import inside
 from .ranges import Range, iterated
-from .scopes import ABSENT, Binding, Exits, Flag, Scope, assigned_names
+from .scopes import Binding, Exits, Flag, Scope, assigned_names
 from .statements import assign_target
 from .walker import Arm, Walker, statement, unsupported
 
@@ -87,16 +87,19 @@ def _flag_value(flag: Flag) -> Value:
 class _ReturnSlots:
     """The slots that carry a `return` out of a loop."""
 
-    def __init__(self, walker: Walker, parts: WhileParts, body: Block, exits: Exits) -> None:
+    def __init__(self, walker: Walker, parts: WhileParts, body: Block, exits: Exits, stop: int | None) -> None:
+        """`stop` is the slot of the flag that says whether the loop was left, if there is one."""
         self.exits = exits
-        self.start = len(parts.initial)
-        self.end = self.start
         if exits.returned is False:
             return
-        with inside(walker, body):
-            flag = _flag_value(exits.returned)
-        parts.add(constant(False, int1).handle, flag, "returned")
-        leaves, self.tree = flatten(None if exits.value is ABSENT else exits.value)
+        if stop is None or exits.returned is not exits.stop:
+            with inside(walker.builder, body):
+                flag = _flag_value(exits.returned)
+            stop = len(parts.initial)
+            parts.add(constant(False, int1).handle, flag, "returned")
+        self.flag = stop
+        self.values = len(parts.initial)
+        leaves, self.tree = flatten(exits.value)
         for leaf in leaves:
             poison = walker.builder.value(POISON, (), None, leaf.handle.type)
             parts.add(poison, leaf.handle, "result")
@@ -106,8 +109,8 @@ class _ReturnSlots:
         """The exits after the loop. `always`: nothing but a `return` leaves it."""
         if self.exits.returned is False:
             return Exits()
-        flag = True if always else tensor(slots[self.start], int1)
-        value = unflatten(self.tree, slots[self.start + 1 : self.end])
+        flag = True if always else tensor(slots[self.flag], int1)
+        value = unflatten(self.tree, slots[self.values : self.end])
         return Exits(flag, flag, flag, value)
 
 
@@ -169,7 +172,7 @@ def _leaving_for(
     index = tensor(body.arguments[0], start.dtype)
     descends = items.step < 0 if isinstance(items.step, int) else compare("<", step, 0)
     first = _in_range(start, stop, descends)
-    with inside(walker, body):
+    with inside(walker.builder, body):
         more = _has_next(walker, index, stop, step, descends)
         following = walker.builder.value(ADD_I, [index.handle, step.handle])
         go = logical_and(more, logical_not(_as_tensor(exits.stop)))
@@ -181,10 +184,10 @@ def _leaving_for(
     flag = parts.add(first.handle, go.handle, "go")
     stopped = len(parts.initial)
     if node.orelse:
-        with inside(walker, body):
+        with inside(walker.builder, body):
             stop_flag = _flag_value(exits.stop)
         parts.add(constant(False, int1).handle, stop_flag, "stop")
-    returns = _ReturnSlots(walker, parts, body, exits)
+    returns = _ReturnSlots(walker, parts, body, exits, stopped if node.orelse else None)
     slots = parts.emit(walker, flag)
     carries.leave(slots[1 : 1 + len(carries.initial)], arm.scope)
     walker.scope.exits = returns.after(slots, always=False)
@@ -281,11 +284,11 @@ def _walk_while(
             raise EndlessLoop()
         flag = _flag_value(condition)
     else:
-        with inside(walker, after.block):
+        with inside(walker.builder, after.block):
             stop_flag = _flag_value(exits.stop)
         stop = parts.add(constant(False, int1).handle, stop_flag, "stop")
         flag = _unless_stopped(walker, parts, tensor(stop, int1), condition)
-    returns = _ReturnSlots(walker, parts, after.block, exits)
+    returns = _ReturnSlots(walker, parts, after.block, exits, stopped)
     slots = parts.emit(walker, flag)
     carries.leave(slots[: len(passed)], after.scope)
     _bind_fresh(walker, fresh, slots[len(parts.initial) :])
@@ -316,7 +319,7 @@ def _bind_fresh(walker: Walker, fresh: Sequence[tuple[str, Binding]], values: Se
 def _unless_stopped(walker: Walker, parts: WhileParts, stop: tensor, condition: Flag) -> Value:
     """In `before`: whether to go on, evaluating the condition only if the loop has not been stopped."""
     block = parts.before
-    with inside(walker, block):
+    with inside(walker.builder, block):
         if condition is True or condition is False:
             return logical_not(stop).handle
         if all(operation.definition.is_pure for operation in block.operations):
@@ -327,13 +330,13 @@ def _unless_stopped(walker: Walker, parts: WhileParts, stop: tensor, condition: 
     for operation in inner.operations:
         operation.block = inner
     moved = [i for i, value in enumerate(parts.passed) if value not in block.arguments]
-    with inside(walker, inner):
+    with inside(walker.builder, inner):
         walker.builder.create(YIELD, [condition.handle, *(parts.passed[i] for i in moved)])
-    with inside(walker, stopped):
+    with inside(walker.builder, stopped):
         held = [_when_stopped(walker, parts, i) for i in moved]
         walker.builder.create(YIELD, [constant(False, int1).handle, *held])
     types = [condition.handle.type, *(parts.passed[i].type for i in moved)]
-    with inside(walker, block):
+    with inside(walker.builder, block):
         operation = walker.builder.create(IF, [stop.handle], None, types, [stopped, inner])
     for index, value in zip(moved, operation.results[1:], strict=True):
         parts.passed[index] = value

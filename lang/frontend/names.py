@@ -23,7 +23,7 @@ _LANG = __name__.rsplit(".", 2)[0]
 _NOTHING = object()
 #: Python's own functions that kernels may use; `builtins.py` says what they mean there.
 PYTHON_BUILTINS = frozenset(
-    "abs bool float getattr hasattr int isinstance len list max min print range str tuple type".split()
+    "abs bool float getattr hasattr int isinstance len list max min print range str tuple".split()
 )
 
 
@@ -93,11 +93,11 @@ def _is_fixed(value: Any) -> bool:
         return True
     if isinstance(value, type):
         named_tuple = issubclass(value, tuple) and hasattr(value, "_fields")
-        return named_tuple or issubclass(value, enum.Enum) or _is_ours(value) or value.__module__ == "builtins"
-    return isinstance(value, FunctionType) and _is_ours(value)
+        return named_tuple or issubclass(value, enum.Enum) or is_ours(value) or value.__module__ == "builtins"
+    return isinstance(value, FunctionType) and is_ours(value)
 
 
-def _is_ours(value: Any) -> bool:
+def is_ours(value: Any) -> bool:
     """Whether a function or class belongs to the language itself."""
     return str(getattr(value, "__module__", "")).startswith(f"{_LANG}.")
 
@@ -162,7 +162,7 @@ def _direct(function: DeviceFunction) -> Iterator[Dependency]:
 
 def _is_ours_in(value: Any, name: str) -> bool:
     """Whether this is `tl.something`, which changes with the version only."""
-    return "." in name and isinstance(value, FunctionType | type | DeviceFunction) and _is_ours(value)
+    return "." in name and isinstance(value, FunctionType | type | DeviceFunction) and is_ours(value)
 
 
 def _paths(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ...]]:

@@ -65,7 +65,10 @@ def flag(function: str, argument: str, value: Any) -> bool:
 
 
 def integers(function: str, argument: str, values: Any) -> tuple[int, ...]:
-    """A tuple of compile-time integers; one integer stands for a tuple of one. Raises NeedsConstexpr, BadArgumentKind."""
+    """A tuple of compile-time integers; one integer stands for a tuple of one.
+
+    Raises NeedsConstexpr, BadArgumentKind.
+    """
     expected = "integers known at compile time"
     given = unwrap(values)
     if not isinstance(given, tuple | list):

@@ -28,7 +28,8 @@ from ..dtypes import (
     uint32,
     uint64,
 )
-from ..errors.operations import AtomicType, MismatchedTypes
+from ..errors.memory import AtomicType
+from ..errors.operations import MismatchedTypes
 from ..ops.memory import ATOMIC_CAS, ATOMIC_LOAD, ATOMIC_POLL, ATOMIC_RMW, ATOMIC_STORE
 from ..semantic import cast
 from ..semantic.core import convert
@@ -45,18 +46,19 @@ WRITES = ("relaxed", "release")
 SIGNED = (int32, int64)
 UNSIGNED = (uint32, uint64)
 INTEGERS = (*SIGNED, *UNSIGNED)
+FLOATS = (float32, float64)
 #: The kinds of the `atomic_rmw` row by function and element type.
 KINDS: dict[str, Mapping[dtype, str]] = {
-    "atomic_add": dict.fromkeys(INTEGERS, "add_i") | dict.fromkeys((float16, bfloat16, float32, float64), "add_f"),
-    "atomic_max": dict.fromkeys(SIGNED, "max_s") | dict.fromkeys(UNSIGNED, "max_u") | dict.fromkeys((float32, float64), "max_f"),
-    "atomic_min": dict.fromkeys(SIGNED, "min_s") | dict.fromkeys(UNSIGNED, "min_u") | dict.fromkeys((float32, float64), "min_f"),
+    "atomic_add": dict.fromkeys(INTEGERS, "add_i") | dict.fromkeys((float16, bfloat16, *FLOATS), "add_f"),
+    "atomic_max": dict.fromkeys(SIGNED, "max_s") | dict.fromkeys(UNSIGNED, "max_u") | dict.fromkeys(FLOATS, "max_f"),
+    "atomic_min": dict.fromkeys(SIGNED, "min_s") | dict.fromkeys(UNSIGNED, "min_u") | dict.fromkeys(FLOATS, "min_f"),
     "atomic_and": dict.fromkeys(INTEGERS, "and"),
     "atomic_or": dict.fromkeys(INTEGERS, "or"),
     "atomic_xor": dict.fromkeys(INTEGERS, "xor"),
-    "atomic_xchg": dict.fromkeys((*INTEGERS, float32, float64), "xchg"),
+    "atomic_xchg": dict.fromkeys((*INTEGERS, *FLOATS), "xchg"),
 }  # fmt: skip
 POLLED = (int16, uint16, *INTEGERS)
-COMPARED = (*POLLED, float16, bfloat16, float32, float64)
+COMPARED = (*POLLED, float16, bfloat16, *FLOATS)
 ACCESSED = (int1, int8, uint8, *COMPARED)
 
 
@@ -102,7 +104,8 @@ def atomic_add(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope:
 def atomic_max(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scope: Any = None) -> tensor:
     """Replace the value at each address by the larger; the old value. For integers and floats of 32 and 64 bits.
 
-    Floats order as their bits do: -0.0 below 0.0, NaN beyond infinity on the side of its sign. Raises what atomic_add does.
+    Floats order as their bits do: -0.0 below 0.0, NaN beyond infinity on the side of its sign.
+    Raises what atomic_add does.
     """
     return _update("atomic_max", pointer, val, mask, sem, scope)
 
@@ -204,7 +207,9 @@ def atomic_store(pointer: Any, val: Any, mask: Any = None, sem: Any = None, scop
 
 
 @member
-def atomic_poll(pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None) -> tensor:
+def atomic_poll(
+    pointer: Any, expected_value: Any, sem: Any = None, scope: Any = None, timeout_ns: Any = None
+) -> tensor:
     """Read each address until its value is the expected one: int1, false where `timeout_ns` nanoseconds passed first.
 
     At least one read is made. For integers of 16, 32 and 64 bits. `sem` is acquire (the default) or relaxed.

@@ -9,9 +9,8 @@ from typing import Any, cast
 from ..constexpr import unwrap
 from ..context import current
 from ..dtypes import int32, int64
-from ..errors.operations import BlockPointerArgument, NanForIntegers, NotAPointer
+from ..errors.memory import BlockPointerArgument, NanForIntegers, NotAPointer
 from ..ops.shape import ARANGE
-from ..promotion import is_number
 from ..semantic import binary, compare, logical_and
 from ..semantic.casts import cast_tensor
 from ..semantic.core import add_dimension, constant, stretch
@@ -81,7 +80,7 @@ def advance(base: Any, offsets: Any) -> block_pointer:
         )
     steps = _each("advance", "offsets", offsets, len(base.block_shape))
     moved = tuple(
-        start if is_number(step) and step == 0 else binary("+", start, _offset("advance", step))
+        start if isinstance(step, int) and step == 0 else binary("+", start, _offset("advance", step))
         for start, step in zip(base.offsets, steps, strict=True)
     )
     return block_pointer(base.base, base.shape, base.strides, moved, base.block_shape, base.order)
@@ -138,7 +137,7 @@ def expand(function: str, block: block_pointer, boundary_check: Any) -> Expansio
     for axis in range(rank):
         index = _indices(block, axis)
         step = block.strides[axis]
-        scaled = index if is_number(step) and step == 1 else binary("*", index, step)
+        scaled = index if isinstance(step, int) and step == 1 else binary("*", index, step)
         spread = _along(scaled, axis, rank)
         offset = spread if offset is None else binary("+", offset, spread)
         if axis in checked:

@@ -26,7 +26,7 @@ def builtin(function: Callable[P, R]) -> Callable[P, R]:
         plain: dict[str, Any] = {name: unwrap(value) for name, value in kwargs.items()}
         values: list[Any] = [unwrap(value) for value in args]
         try:
-            return function(*values, **plain)
+            return function(*values, **plain)  # pyright: ignore[reportCallIssue]
         except TypeError:
             _check_call(function.__name__, signature, values, plain)
             raise

@@ -84,10 +84,8 @@ def _cast(value: Any, element: dtype, shape: tuple[int, ...]) -> tensor:
 def _checked(value: Number, element: dtype) -> Number:
     if not element.is_int():
         return value
-    if isinstance(value, float):
-        if value != 0:
-            raise FractionForInteger(function="full", value=value, type=show(element))
-        return 0
+    if isinstance(value, float) and value != 0.0:
+        raise FractionForInteger(function="full", value=value, type=show(element))
     least, greatest = element.get_int_min_value(), element.get_int_max_value()
     if not least <= value <= greatest:
         raise LiteralOutOfRange(value=value, type=show(element), least=least, greatest=greatest)

@@ -11,11 +11,10 @@ from ..errors.operations import BadArgumentKind, BadOperand, BadOperands
 from ..opdef import OpDef
 from ..ops import arith
 from ..ops import math as rows
-from ..semantic.core import element_type, emit, promoted
+from ..semantic.core import emit
 from ..semantic.operators import meet, overflowing
-from ..promotion import promote
 from ..values import describe, tensor
-from .arguments import element_dtype, flag, number_or_tensor, operand, typed
+from .arguments import flag, number_or_tensor, operand, typed
 from .builtin import builtin, member
 
 WIDE = (float32, float64)
@@ -142,7 +141,10 @@ def fdiv(x: Any, y: Any, ieee_rounding: Any = False, approx: Any = False) -> ten
     exact, fast = flag("fdiv", "ieee_rounding", ieee_rounding), flag("fdiv", "approx", approx)
     if exact and fast:
         raise BadArgumentKind(
-            function="fdiv", argument="approx", found="True beside ieee_rounding=True", expected="one of the two at most"
+            function="fdiv",
+            argument="approx",
+            found="True beside ieee_rounding=True",
+            expected="one of the two at most",
         )
     values, type_ = _division("fdiv", a, b)
     return emit(arith.DIV_RN if exact else arith.DIV_F, values, type_)
@@ -162,7 +164,9 @@ def div_rn(x: Any, y: Any) -> tensor:
 def _division(function: str, a: Any, b: Any) -> tuple[list[tensor], dtype]:
     values, type_ = meet("fdiv", a, b)
     if not type_.is_floating():
-        raise BadOperands(operator=function, a=describe(a), b=describe(b), expected="floats; for integers use `/` or `//`")
+        raise BadOperands(
+            operator=function, a=describe(a), b=describe(b), expected="floats (integers have `/` and `//`)"
+        )
     return values, type_
 
 

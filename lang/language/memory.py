@@ -7,7 +7,7 @@ from typing import Any
 from ..constexpr import unwrap
 from ..context import current
 from ..dtypes import dtype, pointer_type
-from ..errors.operations import (
+from ..errors.memory import (
     BlockForScalarPointer,
     FillWithoutMask,
     MaskNotBoolean,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 from .. import semantic
 from ..context import current
@@ -45,7 +45,10 @@ def broadcast_to(input: Any, *shape: Any) -> tensor:
 
 @member
 def expand_dims(input: Any, axis: Any) -> tensor:
-    """New extents of 1 where `axis` (an integer or several) says, counted in the result. Raises BadAxis, DuplicateAxis."""
+    """New extents of 1 where `axis` (an integer or several) says, counted in the result.
+
+    Raises BadAxis, DuplicateAxis.
+    """
     x = operand("expand_dims", "input", input)
     count = len(integers("expand_dims", "axis", axis))
     for each in axes_of("expand_dims", axis, len(x.shape) + count):
@@ -66,7 +69,10 @@ def squeeze(input: Any, dim: Any) -> tensor:
     axis = axis_of("squeeze", dim, len(x.shape))
     if x.shape[axis] != 1:
         raise BadAxis(
-            function="squeeze", axis=axis, rank=len(x.shape), expected=f"a dimension of extent 1; the shape is {x.shape}"
+            function="squeeze",
+            axis=axis,
+            rank=len(x.shape),
+            expected=f"one of extent 1 in {x.shape}",
         )
     return reshaped(RESHAPE, x, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
 
@@ -151,9 +157,7 @@ def join(a: Any, b: Any) -> tensor:
 def _join(function: str, a: Any, b: Any) -> tensor:
     first, second = operand(function, "a", a), operand(function, "b", b)
     if first.dtype != second.dtype:
-        raise MismatchedTypes(
-            function=function, a=describe(first), b=describe(second), expected="tensors of one dtype"
-        )
+        raise MismatchedTypes(function=function, a=describe(first), b=describe(second), expected="tensors of one dtype")
     x, y = semantic.together(function, first, second)
     return tensor(current().value(JOIN, [x.handle, y.handle]), x.dtype)
 
@@ -201,7 +205,7 @@ def subscript(x: tensor, index: Any) -> tensor:
 
     Raises BadSubscript, TooManySubscripts.
     """
-    entries: tuple[Any, ...] = index if isinstance(index, tuple) else (index,)
+    entries = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
     for entry in entries:
         if entry is not None and not (isinstance(entry, slice) and entry == slice(None)):
             raise BadSubscript(found=_show_subscript(entry))
@@ -215,9 +219,10 @@ def subscript(x: tensor, index: Any) -> tensor:
 
 
 def _show_subscript(entry: Any) -> str:
+    bounds = entry
     if not isinstance(entry, slice):
         return describe(entry)
-    parts = (entry.start, entry.stop, entry.step)
+    parts: tuple[Any, ...] = (bounds.start, bounds.stop, bounds.step)
     start, stop, step = ("" if part is None else part if isinstance(part, int) else describe(part) for part in parts)
     return f"`{start}:{stop}{'' if step == '' else f':{step}'}`"
 

@@ -2,14 +2,10 @@
 
 import gc
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tilewright.interpreter import (
     Buffer,
@@ -21,7 +17,7 @@ from tilewright.interpreter import (
     execute,
     run_function,
 )
-from tilewright.lang import I32, OPS, Block, Builder, Function, Module, Value, parse_module, verify
+from tilewright.lang import Module, parse_module, verify
 
 Array = np.ndarray[Any, Any]
 GRIDS = [(1, 1, 1), (7, 1, 1), (3, 4, 1), (2, 3, 4)]
@@ -42,196 +38,6 @@ def launch(module: Module, grid: tuple[int, int, int], *arguments: Any, **option
 
 def ids(grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:
     return [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
-
-
-# A little language of i32 variables, run per program by Python and, as IR, by the executor.
-
-VARIABLES = 4
-OPERATORS: dict[str, Callable[[int, int], int]] = {
-    "add_i": lambda a, b: a + b,
-    "sub_i": lambda a, b: a - b,
-    "mul_i": lambda a, b: a * b,
-    "xor": lambda a, b: a ^ b,
-}
-COMPARISONS: dict[str, Callable[[int, int], bool]] = {
-    "cmp_lt_s": lambda a, b: a < b,
-    "cmp_eq_i": lambda a, b: a == b,
-    "cmp_ge_s": lambda a, b: a >= b,
-}
-
-
-def wrap(value: int) -> int:
-    return (value + 2**31) % 2**32 - 2**31
-
-
-@dataclass(frozen=True)
-class Assign:
-    target: int
-    operator: str
-    left: int
-    right: int
-
-
-@dataclass(frozen=True)
-class If:
-    comparison: str
-    left: int
-    right: int
-    then: tuple[Any, ...]
-    other: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class For:
-    """`for i in range(start % 7, stop % 11, step)`: the bounds come from variables, kept small; i goes to `target`."""
-
-    target: int
-    start: int
-    stop: int
-    step: int
-    body: tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class While:
-    """Runs while the comparison holds and fewer than `variable % 5` rounds have passed."""
-
-    comparison: str
-    left: int
-    right: int
-    rounds: int
-    body: tuple[Any, ...]
-
-
-VARIABLE = st.integers(0, VARIABLES - 1)
-COMPARISON = st.sampled_from(sorted(COMPARISONS))
-
-
-def blocks(statements: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    body = st.lists(statements, max_size=3).map(tuple)
-    return st.one_of(
-        st.builds(If, COMPARISON, VARIABLE, VARIABLE, body, body),
-        st.builds(For, VARIABLE, VARIABLE, VARIABLE, st.sampled_from((-3, -1, 1, 2)), body),
-        st.builds(While, COMPARISON, VARIABLE, VARIABLE, VARIABLE, body),
-    )
-
-
-ASSIGNS = st.builds(Assign, VARIABLE, st.sampled_from(sorted(OPERATORS)), VARIABLE, VARIABLE)
-PROGRAMS = st.lists(st.recursive(ASSIGNS, blocks, max_leaves=8), min_size=1, max_size=4).map(tuple)
-
-
-def interpret(statements: tuple[Any, ...], v: list[int]) -> None:
-    """Run statements on the variables of one program."""
-    for s in statements:
-        if isinstance(s, Assign):
-            v[s.target] = wrap(OPERATORS[s.operator](v[s.left], v[s.right]))
-        elif isinstance(s, If):
-            interpret(s.then if COMPARISONS[s.comparison](v[s.left], v[s.right]) else s.other, v)
-        elif isinstance(s, For):
-            for i in range(v[s.start] & 7, v[s.stop] & 15, s.step):
-                v[s.target] = i
-                interpret(s.body, v)
-        else:
-            rounds, limit = 0, v[s.rounds] & 3
-            while COMPARISONS[s.comparison](v[s.left], v[s.right]) and rounds < limit:
-                interpret(s.body, v)
-                rounds += 1
-
-
-class Emitter:
-    """Emits statements as IR, with the variables as loop-carried values."""
-
-    def __init__(self) -> None:
-        self.build = Builder()
-
-    def number(self, value: int) -> Value:
-        return self.build.value(OPS["constant"], (), {"value": value}, I32)
-
-    def op(self, name: str, *operands: Value) -> Value:
-        return self.build.value(OPS[name], operands)
-
-    def region(self, emit: Callable[[Block], None], arguments: int = 0) -> Block:
-        outer, block = self.build.block, Block((I32,) * arguments)
-        assert outer is not None
-        self.build.at_end(block)
-        emit(block)
-        self.build.at_end(outer)
-        return block
-
-    def emit(self, statements: tuple[Any, ...], v: list[Value]) -> list[Value]:
-        for s in statements:
-            if isinstance(s, Assign):
-                v = [*v[: s.target], self.op(s.operator, v[s.left], v[s.right]), *v[s.target + 1 :]]
-            elif isinstance(s, If):
-                v = self.emit_if(s, v)
-            elif isinstance(s, For):
-                v = self.emit_for(s, v)
-            else:
-                v = self.emit_while(s, v)
-        return v
-
-    def emit_if(self, s: If, v: list[Value]) -> list[Value]:
-        def side(body: tuple[Any, ...]) -> Callable[[Block], None]:
-            return lambda _: self.build.create(OPS["yield"], self.emit(body, v)) and None
-
-        flag = self.op(s.comparison, v[s.left], v[s.right])
-        regions = (self.region(side(s.then)), self.region(side(s.other)))
-        return list(self.build.create(OPS["if"], (flag,), {}, (I32,) * VARIABLES, regions).results)
-
-    def emit_for(self, s: For, v: list[Value]) -> list[Value]:
-        def body(block: Block) -> None:
-            index, *inner = block.arguments
-            inner[s.target] = index
-            self.build.create(OPS["yield"], self.emit(s.body, inner))
-
-        start, stop = self.op("and", v[s.start], self.number(7)), self.op("and", v[s.stop], self.number(15))
-        regions = (self.region(body, VARIABLES + 1),)
-        return list(self.build.create(OPS["for"], (start, stop, self.number(s.step), *v), {}, None, regions).results)
-
-    def emit_while(self, s: While, v: list[Value]) -> list[Value]:
-        limit, zero, one = self.op("and", v[s.rounds], self.number(3)), self.number(0), self.number(1)
-
-        def before(block: Block) -> None:
-            rounds, *inner = block.arguments
-            holds = self.op(s.comparison, inner[s.left], inner[s.right])
-            flag = self.op("and", holds, self.op("cmp_lt_s", rounds, limit))
-            self.build.create(OPS["condition"], (flag, rounds, *inner))
-
-        def after(block: Block) -> None:
-            rounds, *inner = block.arguments
-            self.build.create(OPS["yield"], (self.op("add_i", rounds, one), *self.emit(s.body, inner)))
-
-        regions = (self.region(before, VARIABLES + 1), self.region(after, VARIABLES + 1))
-        return list(self.build.create(OPS["while"], (zero, *v), {}, (I32,) * (VARIABLES + 1), regions).results[1:])
-
-
-def compiled(statements: tuple[Any, ...]) -> Module:
-    """The statements as a function of the variables, behind an empty kernel."""
-    module, emitter = module_of("kernel @k() {\nreturn\n}"), Emitter()
-    function = Function("f", Block((I32,) * VARIABLES), (I32,) * VARIABLES)
-    emitter.build.at_end(function.body)
-    emitter.build.create(OPS["return"], emitter.emit(statements, function.arguments))
-    module.add(function)
-    verify(module)
-    return module
-
-
-@given(PROGRAMS, st.lists(st.tuples(*[st.integers(-9, 9)] * VARIABLES), min_size=1, max_size=6))
-def test_random_control_flow_is_that_of_each_program_alone(statements: tuple[Any, ...], starts: list[Any]) -> None:
-    expected = [list(start) for start in starts]
-    for variables in expected:
-        interpret(statements, variables)
-    operands = list(np.array(starts, np.int32).T.copy())
-    results = run_function(compiled(statements), "f", operands)
-    assert np.array_equal(np.array(results).T, expected)
-
-
-@given(PROGRAMS, st.tuples(*[st.integers(-9, 9)] * VARIABLES))
-def test_uniform_operands_give_what_one_program_computes(statements: tuple[Any, ...], start: tuple[int, ...]) -> None:
-    operands = [np.array([value], np.int32) for value in start]
-    expected = list(start)
-    interpret(statements, expected)
-    assert np.array_equal(np.array(run_function(compiled(statements), "f", operands))[:, 0], expected)
 
 
 WALK = """

@@ -1,0 +1,150 @@
+"""What a contract allows: may a compiled result be these codes, given the operands of the op?
+
+Contracts speak about the real result. It is enclosed by rationals, widened by what the contract grants, and both ends
+are rounded to the result's format; since rounding is monotone, the codes between them are exactly those allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from tilewright.lang import (
+    F32,
+    FLOATS,
+    AbsRel,
+    Contract,
+    Exact,
+    FloatType,
+    Mma,
+    Operation,
+    Sum,
+    Ulp,
+    element_of,
+)
+
+from ..storage import Codes
+from .formats import Irrational, Real, decode, encode, is_nan, least_exponent, max_code, ordinal, ulp_of
+from .reals import REAL_RULES
+from .tiles import dot_terms, float_formats, lines, real_dot, real_line_sum
+
+#: Bits to which an irrational result is enclosed before it is widened by the contract.
+_BITS = 120
+#: An allowed range of ordinals; None for NaN and nothing else; `ANY` where the contract promises nothing.
+Range: TypeAlias = tuple[int, int] | None
+ANY = (-(1 << 64), 1 << 64)
+_BY_NAME = {fmt.name: fmt for fmt in FLOATS}
+
+
+def unit(fmt: FloatType) -> Fraction:
+    """The unit roundoff."""
+    return Fraction(1, 2 ** (fmt.mantissa + 1))
+
+
+def enclosure(real: Real) -> tuple[Fraction, Fraction] | float:
+    """Rationals on either side of a real number, or the infinity or NaN that it is."""
+    if isinstance(real, Irrational):
+        return real.enclose(_BITS)
+    if isinstance(real, float):
+        return (Fraction(0), Fraction(0)) if real == 0 else real
+    return real, real
+
+
+def widened(real: Real, fmt: FloatType, slack: Callable[[Fraction], Fraction]) -> Range:
+    """The ordinals within `slack(result)` of the real result."""
+    ends = enclosure(real)
+    if isinstance(ends, float):
+        if math.isnan(ends):
+            return None
+        code = encode(ends, fmt)
+        return ordinal(code, fmt), ordinal(code, fmt)
+    low, high = ends[0] - slack(ends[0]), ends[1] + slack(ends[1])
+    return tuple(ordinal(encode(end or 0.0, fmt), fmt) for end in (low, high))  # type: ignore[return-value]
+
+
+def _ulp(contract: Ulp, operation: Operation, operands: Sequence[Codes]) -> Iterator[Range]:
+    fmt, rule = float_formats(operation)[0], REAL_RULES[operation.name]
+    for codes in zip(*operands, strict=True):
+        values = [decode(code, fmt) for code in codes]
+        growth = Fraction(contract.growth) * Fraction(abs(values[0])) if math.isfinite(values[0]) else 0
+        units = Fraction(contract.units) + growth
+        yield widened(rule(*values), fmt, lambda size, units=units: units * ulp_of(size, fmt))
+
+
+def _abs_rel(contract: AbsRel, operation: Operation, operands: Sequence[Codes]) -> Iterator[Range]:
+    fmt, rule = float_formats(operation)[0], REAL_RULES[operation.name]
+    absolute, relative = Fraction(contract.absolute), Fraction(contract.relative)
+    for codes in zip(*operands, strict=True):
+        values = [decode(code, fmt) for code in codes]
+        outside = any(math.isfinite(value) and abs(value) > contract.domain for value in values)
+        allowed = widened(rule(*values), fmt, lambda size: absolute + relative * abs(size))
+        yield ANY if outside and allowed is not None else allowed
+
+
+def _sum(contract: Sum, operation: Operation, operands: Sequence[Codes]) -> Iterator[Range]:
+    """g(n - 1) * sum |x|, g(k) = k * u / (1 - k * u); 8-bit formats add in f32."""
+    (fmt,) = float_formats(operation)
+    adds_in = _BY_NAME.get(contract.unit, F32 if fmt.width == 8 else fmt)
+    for line in lines(operation, operands[0]):
+        steps = (len(line) - 1) * unit(adds_in)
+        yield _order_free(real_line_sum(line, fmt), [decode(code, fmt) for code in line], steps / (1 - steps), fmt)
+
+
+def _mma(contract: Mma, operation: Operation, operands: Sequence[Codes]) -> Iterator[Range]:
+    """As `Bounded.dot`: each block of products is aligned to its largest exponent and truncated to the accumulator."""
+    left, right, fmt = float_formats(operation)
+    for acc, pairs in dot_terms(operation, operands):
+        blocks = -(-len(pairs) // contract.terms)
+        per_block = (contract.terms + 1) * Fraction(2) ** (2 - contract.fraction) + 2 * unit(fmt)
+        sizes = [decode(a, left) * decode(b, right) for a, b in pairs]
+        yield _order_free(real_dot(acc, pairs, operation), [*sizes, decode(acc, fmt)], blocks * per_block, fmt)
+
+
+def _order_free(real: Real, terms: Sequence[float], relative: Fraction, fmt: FloatType) -> Range:
+    """A sum in any order, within `relative` of the sum of magnitudes; anything where a partial sum may overflow."""
+    if not all(map(math.isfinite, terms)):
+        return widened(real, fmt, lambda size: Fraction(0))
+    total = sum((abs(Fraction(term)) for term in terms), Fraction(0))
+    if total * (1 + relative) > Fraction(decode(max_code(fmt), fmt)):
+        return ANY
+    floor = Fraction(2) ** (least_exponent(fmt) - fmt.mantissa - 1)
+    return widened(real, fmt, lambda size: relative * total + floor)
+
+
+#: (contract, operation, operands) -> what is allowed of each element of the result, row-major.
+_RANGES: dict[type[Contract], Callable[[Any, Operation, Sequence[Codes]], Iterator[Range]]] = {  # pyright: ignore
+    Ulp: _ulp,
+    AbsRel: _abs_rel,
+    Sum: _sum,
+    Mma: _mma,
+}
+
+
+def allowed(operation: Operation, operands: Sequence[Codes]) -> list[Range] | None:
+    """The ordinals that the op's contract allows for each element of its first result.
+
+    None where the contract is no range: the reference value alone is allowed (any NaN for a NaN).
+    """
+    contracts, fmt = operation.definition.contracts, element_of(operation.results[0].type)
+    if contracts is None or not isinstance(fmt, FloatType):
+        return None
+    contract = contracts.of(fmt)
+    if isinstance(contract, Exact) or type(contract) not in _RANGES:
+        return None
+    return list(_RANGES[type(contract)](contract, operation, operands))
+
+
+def within(code: int, range_: Range, fmt: FloatType) -> bool:
+    """Whether a code is allowed."""
+    if range_ is None or is_nan(code, fmt):
+        return (range_ is None or range_ == ANY) and (is_nan(code, fmt) or range_ == ANY)
+    return range_[0] <= ordinal(code, fmt) <= range_[1]
+
+
+def reference_range(code: int, fmt: FloatType, units: int) -> Range:
+    """The ordinals within some units of a reference value."""
+    return None if is_nan(code, fmt) else (ordinal(code, fmt) - units, ordinal(code, fmt) + units)
+
+

@@ -1,0 +1,99 @@
+"""What Python's own functions mean in a kernel."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+from .. import language
+from ..constexpr import constexpr
+from ..errors.syntax import ConstexprNeeded
+from ..values import describe, parts_of, tensor
+from .operators import at_compile_time
+from .ranges import known_items
+from .walker import is_runtime
+
+
+def _known(function: Callable[..., Any], advice: str) -> Callable[..., Any]:
+    """A function that works on compile-time values only."""
+    name = function.__name__
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()):
+            if is_runtime(value):
+                raise ConstexprNeeded(construct=f"the argument of `{name}`", found=describe(value), advice=advice)
+        return at_compile_time(f"`{name}`", function, *args, **kwargs)
+
+    return call
+
+
+def _extreme(function: Callable[..., Any], runtime: str) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        values = known_items(args[0]) if len(args) == 1 else args
+        if not any(map(is_runtime, values)):
+            return at_compile_time(f"`{function.__name__}`", function, values)
+        return reduce(getattr(language, runtime), values)
+
+    return call
+
+
+def _abs(value: Any) -> Any:
+    return language.abs(value) if isinstance(value, tensor) else at_compile_time("`abs`", builtins.abs, value)
+
+
+def _len(value: Any) -> int:
+    if isinstance(value, tensor):
+        return at_compile_time("`len` of a scalar", lambda: value.shape[0])
+    return at_compile_time("`len`", len, value)
+
+
+def _isinstance(value: Any, kinds: Any) -> bool:
+    """Compile-time values count as constexpr: inside of a kernel they have no wrapper."""
+    each = kinds if isinstance(kinds, tuple) else (kinds,)
+    if constexpr in each and not isinstance(value, tensor) and parts_of(value) is None:
+        return True
+    return at_compile_time("`isinstance`", isinstance, value, kinds)
+
+
+def _getattr(value: Any, name: str, *default: Any) -> Any:
+    return at_compile_time("`getattr`", getattr, value, name, *default)
+
+
+def _hasattr(value: Any, name: str) -> bool:
+    return at_compile_time("`hasattr`", hasattr, value, name)
+
+
+def _print(*args: Any, **kwargs: Any) -> None:
+    language.device_print(*args, **kwargs)
+
+
+def _range(*bounds: Any) -> Any:
+    return language.range(*bounds)
+
+
+def _tuple(values: Any = ()) -> tuple[Any, ...]:
+    return tuple(known_items(values))
+
+
+TO_CAST = "cast a runtime value by its method: `x.to(tl.int32)`"
+
+#: The meaning of each of `names.PYTHON_BUILTINS`.
+BUILTINS: dict[Any, Callable[..., Any]] = {
+    builtins.abs: _abs,
+    builtins.bool: _known(bool, TO_CAST),
+    builtins.float: _known(float, TO_CAST),
+    builtins.getattr: _getattr,
+    builtins.hasattr: _hasattr,
+    builtins.int: _known(int, TO_CAST),
+    builtins.isinstance: _isinstance,
+    builtins.len: _len,
+    builtins.list: _tuple,
+    builtins.max: _extreme(max, "maximum"),
+    builtins.min: _extreme(min, "minimum"),
+    builtins.print: _print,
+    builtins.range: _range,
+    builtins.str: _known(str, "print runtime values by `tl.device_print(prefix, value)`"),
+    builtins.tuple: _tuple,
+}

@@ -1,0 +1,83 @@
+"""Calls: of device functions, of `tl` functions and methods, and of what runs at compile time."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+from ..constexpr import constexpr, unwrap
+from ..errors.operations import BadArguments
+from ..errors.syntax import ConstexprNeeded, NotCallable, PlainPythonFunction
+from ..values import describe
+from .builtins import BUILTINS
+from .expressions import evaluate_all
+from .function import ConstexprFunction, DeviceFunction, show_signature
+from .names import is_ours
+from .operators import at_compile_time
+from .walker import Walker, expression, is_runtime, unsupported
+
+Arguments = Sequence[Any]
+Keywords = Mapping[str, Any]
+
+
+@expression(ast.Call)
+def _call(walker: Walker, node: ast.Call) -> Any:
+    callee = walker.evaluate(node.func)
+    arguments = tuple(evaluate_all(walker, node.args))
+    keywords: dict[str, Any] = {}
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise unsupported(keyword, "`**` in a call", "write the keyword arguments out")
+        keywords[keyword.arg] = walker.evaluate(keyword.value)
+    return unwrap(call(walker, callee, arguments, keywords))
+
+
+def call(walker: Walker, callee: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    """What the callee gives. Raises NotCallable, PlainPythonFunction, BadArguments and what the callee raises."""
+    if isinstance(callee, DeviceFunction):
+        return walker.generator.call(callee, arguments, keywords)
+    if isinstance(callee, partial):  # a method of a tensor, which checks its arguments
+        return callee(*arguments, **keywords)
+    if isinstance(callee, ConstexprFunction | BuiltinFunctionType):
+        return _call_at_compile_time(callee, arguments, keywords)
+    meaning = BUILTINS.get(callee) if isinstance(callee, type) else None
+    if meaning is not None or isinstance(callee, type):
+        return _make(callee, meaning, arguments, keywords)
+    if isinstance(callee, FunctionType | MethodType):
+        if not is_ours(callee):
+            raise PlainPythonFunction(name=callee.__name__)
+        return _checked(callee, arguments, keywords)
+    raise NotCallable(found=describe(callee))
+
+
+def _make(callee: type, meaning: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    if callee is constexpr:
+        return _checked(constexpr, arguments, keywords).value
+    return _checked(meaning or callee, arguments, keywords, callee.__name__)
+
+
+def _checked(callee: Any, arguments: Arguments, keywords: Keywords, name: str = "") -> Any:
+    """Call a function of the language once its arguments are known to fit. Raises BadArguments."""
+    try:
+        signature = inspect.signature(callee)
+        signature.bind(*arguments, **keywords)
+    except TypeError as error:
+        shown = show_signature(signature)
+        raise BadArguments(function=name or callee.__name__, problem=str(error), signature=shown) from None
+    return callee(*arguments, **keywords)
+
+
+def _call_at_compile_time(callee: Any, arguments: Arguments, keywords: Keywords) -> Any:
+    meaning = BUILTINS.get(callee) if isinstance(callee, BuiltinFunctionType) else None
+    if meaning is not None:
+        return _checked(meaning, arguments, keywords, callee.__name__)
+    name = getattr(callee, "__name__", "the function")
+    for value in (*arguments, *keywords.values()):
+        if is_runtime(value):
+            advice = "use the function of `tl`" if getattr(callee, "__module__", "") == "math" else "pass a constexpr"
+            raise ConstexprNeeded(construct=f"the argument of `{name}`", found=describe(value), advice=advice)
+    return at_compile_time(f"`{name}`", callee, *arguments, **keywords)

@@ -1,0 +1,247 @@
+"""From captured functions to a module of tile IR: the kernel, and each device function once for each specialisation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..constexpr import unwrap
+from ..context import Options, building
+from ..dtypes import dtype, ir_scalar
+from ..errors.base import CompilationError, CompilerBug
+from ..errors.operations import RegionResult
+from ..errors.syntax import (
+    ConstexprParameter,
+    EndlessRecursion,
+    KernelReturnsValue,
+    MismatchedReturns,
+    NestedTooDeeply,
+)
+from ..ir import AttributeValue, Block, Builder, Function, Location, Module
+from ..ops.control import CALL, RETURN, YIELD
+from ..values import Branch, TensorLeaf, Tree, describe, flatten, tensor, tensor_leaves, unflatten
+from ..verifier import verify
+from . import calls, loops
+from .branches import walk_block
+from .function import DeviceFunction
+from .joins import handles, inside
+from .scopes import Exits
+from .tidy import tidy
+from .walker import Walker, is_runtime
+
+#: How deep calls may nest: no more than Python's own stack has room for.
+MAX_DEPTH = 40
+#: The modules that say what expressions and statements mean; importing them fills the tables.
+MEANINGS = (calls, loops)
+
+
+class Specialisation:
+    """One device function for given argument types and compile-time arguments."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.result: Tree | None = None  # None while its body is being walked
+
+
+class Generator:
+    """Makes one module. Device functions are emitted when first called."""
+
+    def __init__(self) -> None:
+        self.module = Module()
+        self.builder = Builder()
+        self.specialisations: dict[tuple[DeviceFunction, Tree], Specialisation] = {}
+        self.active: list[DeviceFunction] = []
+
+    def call(self, function: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """What a device function returns: compile-time results as they are, the rest by a `call` operation."""
+        bound = bind(function, arguments, keywords)
+        leaves, tree = flatten(tuple(bound.values()))
+        made = self._specialise(function, tuple(bound), tree)
+        assert made.result is not None
+        types = made.function.result_types
+        operation = self.builder.create(CALL, handles(leaves), {"callee": made.function.name}, types)
+        return unflatten(made.result, operation.results)
+
+    def _specialise(self, function: DeviceFunction, names: tuple[str, ...], tree: Tree) -> Specialisation:
+        made = self.specialisations.get((function, tree))
+        if made is not None and made.result is not None:
+            return made
+        if made is not None or len(self.active) >= MAX_DEPTH:
+            raise EndlessRecursion(function=function.name, limit=MAX_DEPTH)
+        made = Specialisation(self.new_function(function, names, tree))
+        self.specialisations[function, tree] = made
+        outer = self.builder.location
+        try:
+            with inside(self.builder, made.function.body):
+                value = self.walk(function, names, tree, made.function.body)
+                leaves, result = flatten(value)
+                self.builder.location = made.function.location
+                self.builder.create(RETURN, handles(leaves))
+        except CompilationError as error:
+            error.closed = True
+            raise
+        self.builder.location = outer
+        made.function.result_types = tuple(leaf.handle.type for leaf in leaves)
+        made.result = result
+        return made
+
+    def new_function(self, function: DeviceFunction, names: Sequence[str], tree: Tree) -> Function:
+        """An empty function of the module, with an argument for each tensor in the parameters."""
+        assert isinstance(tree, Branch)
+        hints: list[str] = []
+        for name, child in zip(names, tree.children, strict=True):
+            hints.extend([name] * len(tensor_leaves(child)))
+        body = Block([leaf.ir_type for leaf in tensor_leaves(tree)], hints)
+        location = function.source.location(function.source.tree)
+        return self.module.add(Function(self._free_name(function.name), body, location=location))
+
+    def _free_name(self, name: str) -> str:
+        plain = re.sub(r"\W", "_", name)
+        taken = self.module.functions
+        numbered = (f"{plain}_{number}" for number in range(1, len(taken) + 2))
+        return plain if plain not in taken else next(each for each in numbered if each not in taken)
+
+    def walk(
+        self, function: DeviceFunction, names: Sequence[str], tree: Tree, block: Block, caller: Location | None = None
+    ) -> Any:
+        """Emit the body of a function at the builder's place, and give what it returns."""
+        values = unflatten(tree, block.arguments)
+        walker = Walker(self, self.builder, function, caller)
+        for name, value in zip(names, values, strict=True):
+            walker.bind(name, value, function.source.tree.args)
+        self.active.append(function)
+        walk_block(walker, function.source.tree.body)
+        self.active.pop()
+        return _returned(walker, walker.scope.exits)
+
+    def inline_region(self, function: Callable[..., Any], types: Sequence[dtype]) -> Block:
+        """A block whose arguments are scalars of `types`, ended by a `yield` of what `function` returns on them.
+
+        Raises RegionResult when these do not have the types that the first half of `types` names.
+        """
+        block = Block([ir_scalar(type_) for type_ in types])
+        scalars = [tensor(value, type_) for value, type_ in zip(block.arguments, types, strict=True)]
+        caller = self.builder.location
+        outer = self.builder.block
+        self.builder.at_end(block)
+        if isinstance(function, DeviceFunction):
+            bound = bind(function, scalars, {})
+            _, tree = flatten(tuple(bound.values()))
+            try:
+                value = self.walk(function, tuple(bound), tree, block, caller)
+            except CompilationError as error:
+                error.closed = True
+                raise
+        else:
+            value = function(*scalars)
+        self.builder.location = caller
+        leaves = self._region_results(function, value, types[: len(types) // 2])
+        self.builder.create(YIELD, handles(leaves))
+        if outer is not None:
+            self.builder.at_end(outer)
+        return block
+
+    def _region_results(self, function: Any, value: Any, types: Sequence[dtype]) -> list[tensor]:
+        values = value if isinstance(value, tuple) else (value,)
+        leaves = [x for x in values if isinstance(x, tensor) and not x.shape]
+        if len(leaves) != len(values) or [x.dtype for x in leaves] != list(types):
+            expected = ", ".join(f"a {type_} scalar" for type_ in types)
+            name = getattr(function, "__name__", "the function")
+            raise RegionResult(function=name, found=describe(value), expected=expected)
+        return leaves
+
+
+def bind(function: DeviceFunction, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with their values. Raises BadArguments, ConstexprParameter."""
+    bound = function.bind(arguments, keywords)
+    for parameter in function.parameters:
+        value = bound[parameter.name]
+        if parameter.is_constexpr and is_runtime(value):
+            raise ConstexprParameter(function=function.name, parameter=parameter.name, found=describe(value))
+    return bound
+
+
+def _returned(walker: Walker, exits: Exits) -> Any:
+    """What a function returns, where its end is reached with these exits."""
+    if exits.returned is False:
+        return None
+    if exits.returned is not True and exits.value is not None:
+        raise MismatchedReturns(function=walker.function.name, first=describe(exits.value), second="None")
+    return exits.value
+
+
+def generate(
+    function: DeviceFunction,
+    signature: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    attributes: Mapping[str, Mapping[str, AttributeValue]] | None = None,
+    options: Options | None = None,
+) -> Module:
+    """Compile a kernel to verified tile IR.
+
+    `signature` gives the type of each runtime parameter (a dtype or pointer_type, or a tuple of them and of compile-time
+    values), `constants` the value of each compile-time one; together they name every parameter. `attributes` are
+    promises on parameters, such as `{"x": {"divisibility": 16}}`. Raises a CompilationError for a mistake in the
+    kernel, CompilerBug for one of ours.
+    """
+    generator = Generator()
+    try:
+        with building(generator.builder, generator, options):
+            _generate_kernel(generator, function, signature, constants, attributes or {})
+    except CompilationError as error:
+        raise error.with_traceback(None) from error.__cause__
+    except RecursionError:
+        raise _too_deep(function) from None
+    except CompilerBug:
+        raise
+    except Exception as error:
+        where = generator.builder.location
+        raise CompilerBug(f"{type(error).__name__}: {error} (compiling {where})") from error
+    for each in generator.module.functions.values():
+        tidy(each)
+    verify(generator.module)
+    return generator.module
+
+
+def _too_deep(function: DeviceFunction) -> CompilationError:
+    return NestedTooDeeply().at(function.source.span(function.source.tree))
+
+
+def _generate_kernel(
+    generator: Generator,
+    function: DeviceFunction,
+    signature: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    attributes: Mapping[str, Mapping[str, AttributeValue]],
+) -> None:
+    names = [parameter.name for parameter in function.parameters]
+    trees = [_parameter_tree(name, signature, constants) for name in names]
+    tree = Branch(tuple, tuple(trees))
+    made = generator.new_function(function, names, tree)
+    generator.builder.at_end(made.body)
+    generator.builder.location = made.location
+    made.argument_attributes = [
+        dict(attributes.get(name, {})) for name, child in zip(names, trees, strict=True) for _ in tensor_leaves(child)
+    ]
+    value = generator.walk(function, names, tree, made.body)
+    if value is not None:
+        found = describe(value)
+        raise KernelReturnsValue(function=function.name, found=found).at(function.source.span(function.source.tree))
+    generator.builder.location = made.location
+    generator.builder.create(RETURN)
+
+
+def _parameter_tree(name: str, signature: Mapping[str, Any], constants: Mapping[str, Any]) -> Tree:
+    if name in constants:
+        return flatten(unwrap(constants[name]))[1]
+    return _type_tree(signature[name])
+
+
+def _type_tree(type_: Any) -> Tree:
+    """The tree of a parameter: a place for a scalar, or for each part of a tuple."""
+    if isinstance(type_, dtype):
+        return TensorLeaf(type_, ())
+    if isinstance(type_, tuple):
+        return Branch(type(type_), tuple(_type_tree(part) for part in type_))
+    return flatten(unwrap(type_))[1]

@@ -1,0 +1,65 @@
+"""What a `for` can go over: ranges at run time, and what is unrolled."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import language
+from ..errors.syntax import ConstexprNeeded, NotIterable
+from ..values import describe, tensor
+from .walker import Walker
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A loop at run time: bounds and step (numbers or integer scalars), and the attributes of its `for`."""
+
+    start: Any
+    stop: Any
+    step: Any
+    attributes: Mapping[str, Any]
+
+
+def iterated(walker: Walker, node: ast.expr) -> Range | Sequence[Any]:
+    """What a `for` goes over: a Range, or the items to unroll it for. Raises NotIterable, ConstexprNeeded."""
+    value = walker.evaluate(node)
+    with walker.at(node):
+        if isinstance(value, language.range):
+            return Range(value.start, value.stop, value.step, _attributes(value))
+        return known_items(value)
+
+
+def _attributes(loop: language.range) -> dict[str, Any]:
+    """The advice of a `tl.range` as the row of `for` has it; 0 for no number."""
+    numbers = {"num_stages": loop.num_stages, "unroll": loop.loop_unroll_factor}
+    flags = {
+        name: getattr(loop, name) for name in ("flatten", "warp_specialize", "disallow_acc_multi_buffer", "disable_licm")
+    }
+    for name, value in (numbers | flags).items():
+        _need_known(f"`{name}` of the loop", value)
+    return {name: int(value or 0) for name, value in numbers.items()} | {
+        name: bool(value) for name, value in flags.items()
+    }
+
+
+def _need_known(construct: str, value: Any, advice: str = "pass a literal or a constexpr") -> None:
+    if isinstance(value, tensor):
+        raise ConstexprNeeded(construct=construct, found=describe(value), advice=advice)
+
+
+def known_items(value: Any) -> Sequence[Any]:
+    """The items of a tuple, or of a range with compile-time bounds. Raises NotIterable, ConstexprNeeded."""
+    if isinstance(value, language.range | language.static_range):
+        bounds = (value.start, value.stop, value.step)
+        for bound in bounds:
+            _need_known("the bound of an unrolled range", bound, "loop with `for ... in tl.range(...)` instead")
+            if not isinstance(bound, int):
+                raise NotIterable(found=f"a range with the bound {describe(bound)}")
+        return builtins.range(*bounds)
+    if isinstance(value, tuple | builtins.range):
+        return value
+    raise NotIterable(found=describe(value))
