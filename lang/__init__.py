@@ -2,6 +2,7 @@
 
 from . import language, ops, tile_layouts
 from .constexpr import constexpr
+from .context import Options as FrontendOptions
 from .contracts import EXACT, AbsRel, Contract, Contracts, Exact, Mma, Sum, Tree, Ulp, Unordered
 from .dtypes import (
     dtype,
@@ -101,6 +102,7 @@ __all__ = [
     "FLOATS",
     "FP8",
     "FloatType",
+    "FrontendOptions",
     "Function",
     "I1",
     "I16",

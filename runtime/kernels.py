@@ -11,6 +11,7 @@ from typing import Any, overload
 from tilewright.interpreter import InterpreterError
 from tilewright.lang import (
     DeviceFunction,
+    FrontendOptions,
     Module,
     Parameter,
     UnknownTypeName,
@@ -18,6 +19,7 @@ from tilewright.lang import (
     dependencies,
     dtype,
     generate,
+    knobs,
     language,
     parse_type,
     print_module,
@@ -171,8 +173,9 @@ class JITFunction(DeviceFunction):
         key = kernel_key(self, specialization, options, device.target)
         kernel = self._compiled.get(key)
         if kernel is None:
+            frontend = FrontendOptions(options.debug or knobs.debug, options.sanitize_overflow)
             module = generate(
-                self, specialization.signature, specialization.constants, specialization.attributes, options
+                self, specialization.signature, specialization.constants, specialization.attributes, frontend
             )
             handle = device.load(module)
             kernel = CompiledKernel(self.name, key, module, device, handle, options, specialization)

@@ -15,7 +15,7 @@ from tilewright.lang import Operation
 from ..batch import Batch
 from ..values import Array, BatchValue, compact, dense, lead, stretched, widened
 from .lanes import Access, Lanes, element_index, lanes
-from .regions import Piece, Region, aligned, pieces, read, region_of, span, write
+from .regions import Piece, Region, aligned, differ, pieces, read, region_of, span, write
 from .tables import Prepare, Runner
 
 
@@ -146,8 +146,9 @@ def _store_region(access: Access, batch: Batch, region: Region, raw: Array) -> b
     if parts is None:
         return False
     raw = raw[-1:] if region.count == 1 else widened(raw, region.count)
-    batch.memory.version += 1
-    return all([write(piece, buffer, raw) for piece in parts])
+    written = [write(piece, buffer, raw) for piece in parts]
+    batch.memory.version += any(written)
+    return None not in written
 
 
 def _scatter(access: Access, batch: Batch, pointer: BatchValue, raw: Array, mask: BatchValue | None) -> None:
@@ -155,22 +156,23 @@ def _scatter(access: Access, batch: Batch, pointer: BatchValue, raw: Array, mask
     count = max(len(raw), *(lead(v) for v in (pointer, mask) if v is not None))
     values = widened(raw, count).reshape(-1)
     for group in list(lanes(access, batch, pointer, mask, count)):
-        batch.memory.version += 1
-        put_in_order(group, values[group.number])
+        batch.memory.version += put_in_order(group, values[group.number])
 
 
-def put_in_order(group: Lanes, values: Array) -> None:
+def put_in_order(group: Lanes, values: Array) -> bool:
     """Write values one after the other, so that the last one stays where several go to one address.
 
     NumPy does not promise an order, so the outcome is read back; only if some value is not there were there several.
+    Whether memory may have changed.
     """
     memory, _, index = group
+    changes = differ(memory[index], values)
     memory[index] = values
     bits = f"u{memory.dtype.itemsize}"
-    if (memory[index].view(bits) == values.view(bits)).all():
-        return
-    last = len(index) - 1 - np.unique(index[::-1], return_index=True)[1]
-    memory[index[last]] = values[last]
+    if not (memory[index].view(bits) == values.view(bits)).all():
+        last = len(index) - 1 - np.unique(index[::-1], return_index=True)[1]
+        memory[index[last]] = values[last]
+    return changes
 
 
 MEMORY: dict[str, Prepare] = {"load": load, "store": store}

@@ -185,10 +185,11 @@ def read(piece: Piece, buffer: Buffer, out: Array) -> None:
     piece.of(out)[...] = buffer.strided(out.dtype, piece.address, piece.shape, piece.steps)
 
 
-def write(piece: Piece, buffer: Buffer, value: Array) -> bool:
+def write(piece: Piece, buffer: Buffer, value: Array) -> bool | None:
     """Copy a batch value's elements into the buffer, the last one where several go to one address.
 
-    False, with nothing done, when elements overlap in a way that a strided copy does not order.
+    Whether memory may have changed; None, with nothing done, when elements overlap in a way that a strided copy does
+    not order.
     """
     source, shape = piece.of(value), list(piece.shape)
     for axis, step in enumerate(piece.steps):
@@ -196,9 +197,17 @@ def write(piece: Piece, buffer: Buffer, value: Array) -> bool:
             source = source[(slice(None),) * axis + (slice(-1, None),)]
             shape[axis] = 1
     if not distinct(shape, piece.steps, value.dtype.itemsize):
-        return False
-    buffer.strided(value.dtype, piece.address, shape, piece.steps)[...] = source
-    return True
+        return None
+    target = buffer.strided(value.dtype, piece.address, shape, piece.steps)
+    changes = differ(target, source)
+    target[...] = source
+    return changes
+
+
+def differ(old: Array, new: Array) -> bool:
+    """Whether a few elements differ in any bit; taken for granted of many."""
+    bits = f"u{old.dtype.itemsize}"
+    return old.size > FEW or bool((old.view(bits) != new.view(bits)).any())
 
 
 def distinct(shape: Sequence[int], steps: Sequence[int], size: int) -> bool:

@@ -121,7 +121,7 @@ def _dynamic_for(walker: Walker, node: ast.For, items: Range) -> None:
     if not isinstance(node.target, ast.Name):
         with walker.at(node.target):
             raise unsupported(node.target, "a loop variable that is no plain name", "unpack inside the loop")
-    if items.step == 0 and isinstance(items.step, int):
+    if isinstance(items.step, int) and items.step == 0:
         raise ZeroStep()
     target = node.target.id
     bounds = loop_bounds(items.start, items.stop, items.step)
