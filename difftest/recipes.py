@@ -1,7 +1,7 @@
 """Operand data: codes of an element type from distributions that are rich in values where things go wrong.
 
-A *recipe* makes one code from a `SplitMix64`. `draw_codes` draws the recipe (and few small numbers) from a `Choices` and the bulk
-from a stream, so that a case needs few decisions; its simplest outcome is one value, repeated.
+A *recipe* makes one code from a `SplitMix64`. `draw_codes` draws the recipe from a `Choices` and the bulk from a stream, so
+that a case needs few decisions; its simplest outcome is one value, repeated.
 """
 
 from __future__ import annotations
@@ -95,7 +95,9 @@ def draw_code(choices: Choices, element: ScalarType) -> int:
     return choices.sample(special)
 
 
-def draw_codes(choices: Choices, element: ScalarType, count: int, recipes: Sequence[tuple[Recipe, int]] = RECIPES) -> Codes:
+def draw_codes(
+    choices: Choices, element: ScalarType, count: int, recipes: Sequence[tuple[Recipe, int]] = RECIPES
+) -> Codes:
     """`count` codes: a few values repeated, or a recipe's."""
     if not choices.boolean(75):
         few = [draw_code(choices, element) for _ in range(choices.integer(1, min(count, 4)))]
@@ -122,5 +124,3 @@ def _related(stream: SplitMix64, element: ScalarType, code: int) -> int:
     small = max(field - element.mantissa - 1, 0) << element.mantissa
     beside = small + stream.pick((0, 0, 0, 1)) if small else 0
     return beside | _sign(stream, element)
-
-

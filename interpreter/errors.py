@@ -32,6 +32,8 @@ class InterpreterError(TilewrightError):
         self.location = location
         self.program = program
         self.calls: list[Location] = []
+        #: The text as a runtime that has the source at hand tells it; empty where none has.
+        self.report = ""
 
     def locate(self, location: Location) -> None:
         """Say where this happened, unless that is known already."""
@@ -39,6 +41,10 @@ class InterpreterError(TilewrightError):
             self.location = location
 
     def __str__(self) -> str:
+        return self.report or self.plain()
+
+    def plain(self) -> str:
+        """The text without source lines."""
         who = "" if self.program is None else f" (program {self.program})"
         calls = "".join(f"\n  called from {place(call)}" for call in self.calls)
         return f"{place(self.location)}: {self.what}{who}{calls}"
@@ -90,10 +96,15 @@ class Waiting:
     count: int
     program: Program
 
-    def __str__(self) -> str:
+    @property
+    def what(self) -> str:
+        """Who waits here, and for what, without the place."""
         programs = "1 program waits" if self.count == 1 else f"{self.count} programs wait"
         looked = f" on {self.detail}" if self.detail else ""
-        return f"{place(self.location)}: {programs} in {self.op}{looked}, for example program {self.program}"
+        return f"{programs} in {self.op}{looked}, for example program {self.program}"
+
+    def __str__(self) -> str:
+        return f"{place(self.location)}: {self.what}"
 
 
 class DeadlockError(InterpreterError):
@@ -103,5 +114,5 @@ class DeadlockError(InterpreterError):
         super().__init__(what, waiting[0].location, waiting[0].program)
         self.waiting = waiting
 
-    def __str__(self) -> str:
+    def plain(self) -> str:
         return "\n".join((f"{place(self.location)}: {self.what}", *(f"  {entry}" for entry in self.waiting)))

@@ -391,11 +391,6 @@ def show(type_: dtype) -> str:
     return type_.facts.public
 
 
-def integer_type(width: int, signed: bool) -> dtype:
-    """The integer type of that width and sign; int1 whatever the sign for a width of 1. Raises UnknownTypeName."""
-    return dtype(f"{'int' if signed or width == 1 else 'uint'}{width}")
-
-
 class PropagateNan(Enum):
     """What minimum, maximum and clamp do with a NaN: return the number (NONE) or the NaN (ALL)."""
 

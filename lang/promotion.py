@@ -11,8 +11,8 @@ higher one (bool < integer < float). Everything else, runtime scalars included, 
 6. integers give the widest type, unsigned if an unsigned one has that width. int1 counts as unsigned. Division and
    remainder refuse a mixture of signs.
 
->>> promote("+", int8, 3), promote("*", int64, 0.5), promote("/", float16, 2)
-(tilewright.language.int8, tilewright.language.float32, tilewright.language.float32)
+>>> promote("+", uint32, 3), promote("*", int64, 0.5), promote("/", float16, 2)
+(tilewright.language.uint32, tilewright.language.float32, tilewright.language.float32)
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from .dtypes import (
     int1,
     int32,
     int64,
-    integer_type,
     show,
     uint32,
     uint64,
@@ -86,8 +85,8 @@ def literal_type(value: Number) -> dtype:
 
 def _integers(types: Sequence[dtype]) -> dtype:
     width = max(t.primitive_bitwidth for t in types)
-    signed = all(t.is_int_signed() for t in types if t.primitive_bitwidth == width)
-    return integer_type(width, signed)
+    widest = [t for t in types if t.primitive_bitwidth == width]
+    return next((t for t in widest if t.is_int_unsigned()), widest[0])
 
 
 def _eights(types: Sequence[dtype]) -> dtype:

@@ -219,7 +219,7 @@ def _plain(value: Any) -> Any:
 
 
 def annotated_type(annotation: Any) -> dtype | None:
-    """The type that an annotation forces on a parameter: a dtype, or its name as text; None for any other annotation."""
+    """The type that an annotation, a dtype or its name as text, forces on a parameter; None for any other annotation."""
     if isinstance(annotation, dtype):
         return annotation
     if not isinstance(annotation, str):

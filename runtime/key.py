@@ -260,6 +260,6 @@ def _types(type_: Any) -> Any:
 
 
 def kernel_key(function: DeviceFunction, specialization: Specialization, options: CompileOptions, target: str) -> str:
-    """The key, in hexadecimal. Raises Unencodable when a captured or passed compile-time value has no canonical form."""
+    """The key, in hexadecimal. Raises Unencodable when a compile-time value has no canonical form."""
     ingredients = key_ingredients(function, specialization, options, target)
     return sha256(encode({name: get() for name, get in ingredients.items()})).hexdigest()

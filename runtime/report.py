@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from tilewright.interpreter import InterpreterError
+from tilewright.interpreter import DeadlockError, InterpreterError
 from tilewright.lang import CompilationError, DeviceFunction, Location, Span
 
 
@@ -20,6 +20,12 @@ def explain(error: InterpreterError, functions: Iterable[DeviceFunction]) -> Non
 
 
 def _lines(error: InterpreterError, sources: dict[str, DeviceFunction]) -> Iterator[str]:
+    if isinstance(error, DeadlockError):
+        yield f"error: {error.what}"
+        for entry in error.waiting:
+            yield from _place("", entry.location, sources)
+            yield entry.what
+        return
     yield from _place("", error.location, sources)
     who = "" if error.program is None else f" in program {error.program}"
     yield f"error{who}: {error.what}"

@@ -43,7 +43,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """One argument, specialized: its type or constant, its promises, and what to pass at launch (None for constants)."""
+    """One argument, specialized: its type or constant, its promise, and what to pass at launch (None for constants)."""
 
     type: ParameterType
     divisible: bool = False

@@ -146,5 +146,3 @@ def within(code: int, range_: Range, fmt: FloatType) -> bool:
 def reference_range(code: int, fmt: FloatType, units: int) -> Range:
     """The ordinals within some units of a reference value."""
     return None if is_nan(code, fmt) else (ordinal(code, fmt) - units, ordinal(code, fmt) + units)
-
-

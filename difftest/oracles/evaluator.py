@@ -12,7 +12,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from tilewright.lang import Block, Function, IntType, Module, Operation, PointerType, Value, bit_width, element_of, shape_of
+from tilewright.lang import (
+    Block,
+    Function,
+    IntType,
+    Module,
+    Operation,
+    PointerType,
+    Value,
+    bit_width,
+    element_of,
+    shape_of,
+)
 
 from ..cases import Case, Outcome
 from ..storage import Codes, to_array, to_codes

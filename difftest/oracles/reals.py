@@ -148,8 +148,8 @@ def _enclosed(name: str, x: float) -> Irrational:
     def enclose(bits: int) -> tuple[Fraction, Fraction]:
         with _CONTEXT.workprec(bits + _GUARD):
             value = _MPMATH[name](_CONTEXT.mpf(x))
-        mantissa, exponent = value.man_exp
-        middle = Fraction(mantissa) * Fraction(2) ** exponent
+        mantissa, exponent = value.man_exp  # without its sign
+        middle = Fraction(mantissa if value > 0 else -mantissa) * Fraction(2) ** exponent
         slack = abs(middle) / 2**bits
         return middle - slack, middle + slack
 

@@ -180,4 +180,3 @@ def _after(operation: Operation, atomic: _Atomic, lane: int, old: int) -> int:
     if operation.name == "atomic_cas":
         return value if old == atomic.before["expected"][lane] else old
     return combine(str(operation.attributes["kind"]), atomic.element)(old, value)
-

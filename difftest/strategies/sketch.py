@@ -86,7 +86,9 @@ class Canvas:
         row = OPS[name]
         self.lines += 1
         self.builder.location = Location(f"difftest.{self.row}", self.lines, 5)
-        chosen = {a.name: self.choices.sample(a.choices) for a in row.attributes if a.choices and a.name not in attributes}
+        chosen = {
+            a.name: self.choices.sample(a.choices) for a in row.attributes if a.choices and a.name not in attributes
+        }
         operation = self.builder.create(row, operands, chosen | attributes, types, regions)
         self.scope += operation.results
         return operation
@@ -193,8 +195,12 @@ class Sketch(Canvas):
             return self.integer(0, type_)
         code = draw_code(self.choices, element)
         if isinstance(element, FloatType):
-            return self.value("constant", type_=type_, value=decode(code, element) if not is_nan(code, element) else 1.0)
-        return self.integer(code if self.choices.boolean() else code - (code >> element.width - 1 << element.width), type_)
+            return self.value(
+                "constant", type_=type_, value=decode(code, element) if not is_nan(code, element) else 1.0
+            )
+        return self.integer(
+            code if self.choices.boolean() else code - (code >> element.width - 1 << element.width), type_
+        )
 
     def affine(self, type_: Type) -> Value:
         """Integers that are linear in the index of the element: i32, perhaps widened."""

@@ -18,7 +18,7 @@ class SourceUnavailable(CompilationError):
     """The source text of a function cannot be found."""
 
     message = "the source of {function} cannot be read: {reason}"
-    hint = "define the kernel in a file or a notebook cell; text given to `exec` or typed at the prompt leaves no source"
+    hint = "define the kernel in a file or a notebook cell; `exec` and the prompt keep no source"
 
 
 class UnsupportedParameter(CompilationError):
@@ -170,7 +170,7 @@ class LoopCarriedTypeChanged(CompilationError):
 
     message = "`{name}` is {before} before the loop at line {line}, and {after} after an iteration"
     expected = "one type throughout"
-    hint = "start with the final type, for example `tl.zeros(shape, dtype)` or `x.to(dtype)`, or use another name inside"
+    hint = "start with the final type, for example `tl.zeros(shape, dtype)`, or use another name inside"
 
 
 class ConstexprChangedInLoop(CompilationError):

@@ -109,15 +109,20 @@ def _ternary(walker: Walker, node: ast.IfExp) -> Any:
     if isinstance(condition, bool):
         return walker.evaluate(node.body if condition else node.orelse)
     before = walker.scope
-    arms = [walker.arm(before.copy(), lambda part=part: _hold(walker, part)) for part in (node.body, node.orelse)]
-    values = [binding.value for arm in arms if isinstance(binding := arm.scope.names[_RESULT], Binding)]
-    if flatten(values[0])[1] != flatten(values[1])[1]:
-        raise MismatchedTernary(then=describe(values[0]), other=describe(values[1]))
-    join(walker, condition, *arms, node)
+    then = walker.arm(before.copy(), lambda: _hold(walker, node.body))
+    other = walker.arm(before.copy(), lambda: _hold(walker, node.orelse))
+    a, b = (_held(arm) for arm in (then, other))
+    if flatten(a)[1] != flatten(b)[1]:
+        raise MismatchedTernary(then=describe(a), other=describe(b))
+    join(walker, condition, then, other, node)
     return walker.read_and_drop(_RESULT)
 
 
 def _hold(walker: Walker, node: ast.expr) -> None:
-    value = walker.evaluate(node)
-    walker.scope.names[_RESULT] = Binding(decay(value), node)
+    walker.scope.names[_RESULT] = Binding(decay(walker.evaluate(node)), node)
 
+
+def _held(arm: Arm) -> Any:
+    held = arm.scope.names[_RESULT]
+    assert isinstance(held, Binding)
+    return held.value

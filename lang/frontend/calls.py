@@ -62,8 +62,8 @@ def _make(callee: type, meaning: Any, arguments: Arguments, keywords: Keywords) 
 
 def _checked(callee: Any, arguments: Arguments, keywords: Keywords, name: str = "") -> Any:
     """Call a function of the language once its arguments are known to fit. Raises BadArguments."""
+    signature = inspect.signature(callee)
     try:
-        signature = inspect.signature(callee)
         signature.bind(*arguments, **keywords)
     except TypeError as error:
         shown = show_signature(signature)

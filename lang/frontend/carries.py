@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors.base import CompilationError
@@ -130,9 +130,10 @@ class ForParts:
 
 @dataclass(slots=True)
 class WhileParts:
-    """A `while` in the making. Slot i: `initial[i]`, argument i of `before`, `passed[i]`, argument i of `after`, `yielded[i]`.
+    """A `while` in the making.
 
-    The last slots may be passed on only: those have no initial and no yielded value.
+    Slot i: `initial[i]`, argument i of `before`, `passed[i]`, argument i of `after`, `yielded[i]`. The last slots may be
+    passed on only: those have no initial and no yielded value.
     """
 
     before: Block
@@ -153,7 +154,7 @@ class WhileParts:
         return argument
 
     def emit(self, walker: Walker, flag: Value) -> list[Value]:
-        """Make the operation, going on while `flag`, a value of `before`, holds. The value of each slot after the loop."""
+        """Make the operation, which goes on while `flag`, a value of `before`, holds. The slots after the loop."""
         builder = walker.builder
         places = [(self.before, self.before.arguments), (self.after, self.after.arguments)]
         kept = drop_invariant(self.initial, places, [self.passed, self.yielded])
@@ -215,4 +216,4 @@ def results(operation: Operation, initial: Sequence[Value], kept: Sequence[int])
 
 def after_exits(walker: Walker, exits: Exits) -> None:
     """Let these be the exits after a loop: what left the loop only is over."""
-    walker.scope.exits = Exits(exits.returned, exits.returned, exits.returned, exits.value)
+    walker.scope.exits = replace(exits, skip=exits.returned, stop=exits.returned)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors.syntax import ConstexprNeeded
 from ..values import describe, tensor
+from .function import DeviceFunction
 from .names import attribute
 from .operators import at_compile_time
 from .ranges import known_items
@@ -66,6 +67,8 @@ def _subscript(walker: Walker, node: ast.Subscript) -> Any:
     value, index = walker.evaluate(node.value), walker.evaluate(node.slice)
     if isinstance(value, tensor):
         return value[index]
+    if isinstance(value, DeviceFunction):
+        raise unsupported(node, "the launch of a kernel", "call the function itself: `f(x)` instead of `f[grid](x)`")
     if is_runtime(index) or (isinstance(index, slice) and any(map(is_runtime, (index.start, index.stop, index.step)))):
         advice = "only tiles in memory can be indexed at run time, through pointers"
         raise ConstexprNeeded(construct="the index of a tuple", found=describe(index), advice=advice)

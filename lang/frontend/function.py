@@ -112,7 +112,7 @@ def _kind(value: object) -> str:
 def show_signature(signature: inspect.Signature) -> str:
     """A signature as messages show it: names and defaults, and no annotation but `tl.constexpr`."""
     shown = [
-        parameter.replace(annotation=_Word("tl.constexpr") if is_constexpr_annotation(parameter.annotation) else NO_DEFAULT)
+        parameter.replace(annotation=_CONSTEXPR if is_constexpr_annotation(parameter.annotation) else NO_DEFAULT)
         for parameter in signature.parameters.values()
     ]
     return str(signature.replace(parameters=shown, return_annotation=NO_DEFAULT))
@@ -126,6 +126,9 @@ class _Word:
 
     def __repr__(self) -> str:
         return self.word
+
+
+_CONSTEXPR = _Word("tl.constexpr")
 
 
 def device_function(function: Callable[..., Any]) -> DeviceFunction:

@@ -113,7 +113,11 @@ class Generator:
         self.active.append(function)
         walk_block(walker, function.source.tree.body)
         self.active.pop()
-        return _returned(walker, walker.scope.exits)
+        value = _returned(walker, walker.scope.exits)
+        if value is not None and not self.active and caller is None:
+            error = KernelReturnsValue(function=function.name, found=describe(value))
+            raise _at_return(walker, walker.scope.exits, error)
+        return value
 
     def inline_region(self, function: Callable[..., Any], types: Sequence[dtype]) -> Block:
         """A block whose arguments are scalars of `types`, ended by a `yield` of what `function` returns on them.
@@ -166,9 +170,14 @@ def _returned(walker: Walker, exits: Exits) -> Any:
     """What a function returns, where its end is reached with these exits."""
     if exits.returned is False:
         return None
-    if exits.returned is not True and exits.value is not None:
-        raise MismatchedReturns(function=walker.function.name, first=describe(exits.value), second="None")
-    return exits.value
+    if exits.value is None or exits.returned is True:
+        return exits.value
+    error = MismatchedReturns(function=walker.function.name, first=describe(exits.value), second="None")
+    raise _at_return(walker, exits, error)
+
+
+def _at_return(walker: Walker, exits: Exits, error: CompilationError) -> CompilationError:
+    return error.at(walker.source.span(exits.node or walker.source.tree))
 
 
 def generate(
@@ -180,10 +189,10 @@ def generate(
 ) -> Module:
     """Compile a kernel to verified tile IR.
 
-    `signature` gives the type of each runtime parameter (a dtype or pointer_type, or a tuple of them and of compile-time
-    values), `constants` the value of each compile-time one; together they name every parameter. `attributes` are
-    promises on parameters, such as `{"x": {"divisibility": 16}}`. Raises a CompilationError for a mistake in the
-    kernel, CompilerBug for one of ours.
+    `signature` gives the type of each runtime parameter (a dtype or pointer_type, or a tuple of them and of
+    compile-time values), `constants` the value of each compile-time one; together they name every parameter.
+    `attributes` are promises on parameters, such as `{"x": {"divisibility": 16}}`. Raises a CompilationError for a
+    mistake in the kernel, CompilerBug for one of ours.
     """
     generator = Generator()
     try:
@@ -224,10 +233,7 @@ def _generate_kernel(
     made.argument_attributes = [
         dict(attributes.get(name, {})) for name, child in zip(names, trees, strict=True) for _ in tensor_leaves(child)
     ]
-    value = generator.walk(function, names, tree, made.body)
-    if value is not None:
-        found = describe(value)
-        raise KernelReturnsValue(function=function.name, found=found).at(function.source.span(function.source.tree))
+    generator.walk(function, names, tree, made.body)
     generator.builder.location = made.location
     generator.builder.create(RETURN)
 

@@ -98,7 +98,7 @@ class Join:
         return self._both(name, a, b)
 
     def _ignores(self, arm: Arm, name: str) -> bool:
-        """Whether what the name means at the end of this arm does not count, since nothing that reads it runs after it."""
+        """Whether what the name means at the end of this arm does not count: nothing that reads it runs after it."""
         exits = arm.scope.exits
         if exits.skip is not True or exits.returned is True:
             return exits.skip is True
@@ -158,7 +158,8 @@ class Join:
             return self.one(self.other, b) if a is ABSENT else self.one(self.then, a)
         joined = self.pair(a, b)
         if joined is None:
-            raise MismatchedReturns(function=self.walker.function.name, first=describe(a), second=describe(b))
+            error = MismatchedReturns(function=self.walker.function.name, first=describe(a), second=describe(b))
+            raise error.at(self.walker.source.span(self.other.scope.exits.node or self.node))
         return joined[1]
 
     # --- the operation ---
@@ -226,4 +227,4 @@ def join(walker: Walker, condition: tensor, then: Arm, other: Arm, node: ast.AST
         else:
             walker.scope.names[name] = meaning
     skip, stop, returned = (finish(results) for finish in flags)
-    walker.scope.exits = Exits(skip, stop, returned, value(results))
+    walker.scope.exits = Exits(skip, stop, returned, value(results), b.node or a.node)

@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from ..dtypes import int1
-from ..errors.syntax import EndlessLoop, NotIterable, ZeroStep
+from ..errors.syntax import EndlessLoop, ZeroStep
 from ..ir import Block, Value
 from ..ops.arith import ADD_I, SUB_I
 from ..ops.compare import CMP_GT_U
 from ..ops.control import IF, YIELD
 from ..ops.shape import POISON
 from ..semantic import compare, constant, logical_and, logical_not, loop_bounds, select
-from ..values import describe, flatten, tensor, unflatten
+from ..values import flatten, tensor, unflatten
 from .branches import condition_of, unless, walk_block
 from .carries import Carries, ForParts, WhileParts, after_exits
 from .joins import inside
@@ -111,7 +111,7 @@ class _ReturnSlots:
             return Exits()
         flag = True if always else tensor(slots[self.flag], int1)
         value = unflatten(self.tree, slots[self.values : self.end])
-        return Exits(flag, flag, flag, value)
+        return Exits(flag, flag, flag, value, self.exits.node)
 
 
 # --- for ---
@@ -250,6 +250,8 @@ def _while(walker: Walker, node: ast.While) -> None:
 
     walker.resume(before, test)
     if condition[0] is False:
+        for operation in reversed(before.block.operations):
+            operation.erase()
         walk_block(walker, node.orelse)
         return
     _walk_while(walker, node, carries, before, condition[0], attributes)
@@ -347,8 +349,3 @@ def _when_stopped(walker: Walker, parts: WhileParts, index: int) -> Value:
     if index < len(parts.initial):
         return parts.before.arguments[index]
     return walker.builder.value(POISON, (), None, parts.passed[index].type)
-
-
-def loop_over_nothing(value: Any) -> NotIterable:
-    """The mistake of a loop over this."""
-    return NotIterable(found=describe(value))

@@ -107,13 +107,16 @@ def attribute(owner: Any, name: str) -> Any:
     try:
         value = getattr(owner, name)
     except AttributeError:
-        shown = f"the module {owner.__name__}" if isinstance(owner, ModuleType) else describe(owner)
-        raise UnknownAttribute(
-            owner=shown, attribute=name, suggestion=suggestion(name, dir(owner))
-        ) from None
+        raise UnknownAttribute(owner=_owner(owner), attribute=name, suggestion=suggestion(name, dir(owner))) from None
     if isinstance(owner, ModuleType) and owner is not math:
         return admit(name, value)
     return unwrap(value)
+
+
+def _owner(value: Any) -> str:
+    if not isinstance(value, ModuleType):
+        return describe(value)
+    return f"the module {value.__name__.replace(f'{_LANG}.language', 'tilewright.language')}"
 
 
 # --- what a function depends on ---
@@ -135,7 +138,8 @@ class Dependency:
 def dependencies(function: DeviceFunction) -> tuple[Dependency, ...]:
     """Every device function and every other value from outside that `function` can reach, in a fixed order.
 
-    Found from the source alone: what a pruned branch names counts too. Modules, and what belongs to the language, are left out.
+    Found from the source alone: what a pruned branch names counts too. Modules, and functions that are named through
+    them and belong to the language (`tl.load`), are left out.
     """
     found: list[Dependency] = []
     seen = {function}

@@ -17,7 +17,7 @@ from .walker import Walker, expression
 Binary = Callable[[Any, Any], Any]
 
 
-class TileCondition(UserWarning):
+class TileLogicWarning(UserWarning):
     """`and` or `or` of tiles, which evaluates both sides and works element by element."""
 
 
@@ -165,4 +165,4 @@ def _warn_of_tiles(walker: Walker, node: ast.BoolOp, a: Any, b: Any) -> None:
     if any(isinstance(x, tensor) and x.shape for x in (a, b)):
         word, symbol = ("and", "&") if isinstance(node.op, ast.And) else ("or", "|")
         message = f"`{word}` of tiles works element by element and evaluates both sides; write `{symbol}`"
-        warnings.warn_explicit(message, TileCondition, walker.source.file, walker.source.line(node))
+        warnings.warn_explicit(message, TileLogicWarning, walker.source.file, walker.source.line(node))

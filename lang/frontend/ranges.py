@@ -14,6 +14,10 @@ from ..values import describe, tensor
 from .walker import Walker
 
 
+#: Attributes of `tl.range` that are on or off.
+FLAGS = ("flatten", "warp_specialize", "disallow_acc_multi_buffer", "disable_licm")
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """A loop at run time: bounds and step (numbers or integer scalars), and the attributes of its `for`."""
@@ -36,9 +40,7 @@ def iterated(walker: Walker, node: ast.expr) -> Range | Sequence[Any]:
 def _attributes(loop: language.range) -> dict[str, Any]:
     """The advice of a `tl.range` as the row of `for` has it; 0 for no number."""
     numbers = {"num_stages": loop.num_stages, "unroll": loop.loop_unroll_factor}
-    flags = {
-        name: getattr(loop, name) for name in ("flatten", "warp_specialize", "disallow_acc_multi_buffer", "disable_licm")
-    }
+    flags = {name: getattr(loop, name) for name in FLAGS}
     for name, value in (numbers | flags).items():
         _need_known(f"`{name}` of the loop", value)
     return {name: int(value or 0) for name, value in numbers.items()} | {

@@ -42,16 +42,17 @@ Flag: TypeAlias = "bool | tensor"
 class Exits:
     """The ways out taken so far.
 
-    `skip`: the rest of the iteration or function is not to run; `stop`: nor is the rest of the loop;
-    `returned`: nor is the rest of the function, and `value` is what it returns. `return` sets all three, `break` the
-    first two, `continue` the first. While statements are walked, all three are False: where a flag is known only at
-    run time, what follows is walked inside an `if`.
+    `skip`: the rest of the iteration or function is not to run; `stop`: nor is the rest of the loop; `returned`: nor is
+    the rest of the function, and `value` is what it returns, by the statement `node`. `return` sets all three, `break`
+    the first two, `continue` the first. While statements are walked, all three are False: where a flag is known only
+    at run time, what follows is walked inside an `if`.
     """
 
     skip: Flag = False
     stop: Flag = False
     returned: Flag = False
     value: Any = ABSENT
+    node: ast.AST | None = None
 
     def known(self, flag: tensor) -> Exits:
         """The same where `flag` holds: each that is this very tensor is True."""
@@ -71,7 +72,7 @@ class Scope:
 
 
 def assigned_names(nodes: Iterable[ast.AST]) -> list[str]:
-    """The names that the code may assign, in the order of their first assignment; what it defines inside comprehensions left out."""
+    """The names that the code may assign, in the order of their first assignment, those of comprehensions left out."""
     return list(dict.fromkeys(name for node in nodes for name in _assigned(node)))
 
 

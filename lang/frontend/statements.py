@@ -96,7 +96,7 @@ def _bad_target(target: ast.expr) -> Exception:
 @statement(ast.Return)
 def _return(walker: Walker, node: ast.Return) -> None:
     value = None if node.value is None else walker.evaluate(node.value)
-    walker.leave(Exits(True, True, True, value))
+    walker.leave(Exits(True, True, True, value, node))
 
 
 @statement(ast.Break)
@@ -114,5 +114,3 @@ def _assert(walker: Walker, node: ast.Assert) -> None:
     condition = walker.evaluate(node.test)
     message = "" if node.msg is None else walker.evaluate(node.msg)
     language.device_assert(condition, message)
-
-

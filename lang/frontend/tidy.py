@@ -33,7 +33,9 @@ def _without_unused_results(operation: Operation) -> Operation:
     for region in operation.regions:
         keep_operands(region.terminator, kept)
     types = [operation.results[index].type for index in kept]
-    slim = Operation(operation.definition, operation.operands, operation.attributes, types, operation.regions, operation.location)
+    slim = Operation(
+        operation.definition, operation.operands, operation.attributes, types, operation.regions, operation.location
+    )
     block = operation.block
     assert block is not None
     slim.block = block

@@ -6,7 +6,8 @@ What each kind of node means is in the tables `EXPRESSIONS` and `STATEMENTS`, fi
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Generator as Iteration, Mapping
+from collections.abc import Callable, Mapping
+from collections.abc import Generator as Iteration
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -17,7 +18,7 @@ from ..errors.base import CompilationError
 from ..errors.syntax import ConstexprReassigned, NotDefined, UnsupportedConstruct
 from ..ir import Block, Builder, Location
 from ..semantic import to_tensor
-from ..values import Tree, flatten, parts_of, tensor
+from ..values import flatten, parts_of, tensor
 from .function import DeviceFunction
 from .names import captured
 from .scopes import Binding, Exits, Missing, Scope, assigned_names
@@ -103,7 +104,10 @@ class Walker:
             yield
         except CompilationError as error:
             if error.closed or not error.spans:
-                error.at(self.source.span(node)).closed = False
+                place = self.source.span(node)
+                if place not in error.spans[-1:]:  # a recursion repeats itself
+                    error.at(place)
+                error.closed = False
             raise
         self.builder.location = outer
 
@@ -197,6 +201,7 @@ REFUSED: dict[type[ast.AST], tuple[str, str]] = {
     ast.Dict: ("a dict", "use a tuple or a named tuple"),
     ast.Set: ("a set", "use a tuple"),
     ast.DictComp: ("a dict comprehension", "use a tuple or a named tuple"),
+    ast.GeneratorExp: ("a generator expression", "use a list comprehension, which gives a tuple"),
     ast.SetComp: ("a set comprehension", "use a tuple"),
     ast.Starred: ("a starred expression here", "index the tuple instead"),
     ast.TryStar: ("`try`", "errors do not exist at run time; test for them"),

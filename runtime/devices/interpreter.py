@@ -27,7 +27,7 @@ class InterpreterDevice:
         return {"cores": os.cpu_count() or 1}
 
     def load(self, module: Module) -> Module:
-        """The module itself: the executor plans it at its first launch and keeps the plan as long as the module lives."""
+        """The module itself: the executor plans it at its first launch, and keeps the plan while the module lives."""
         return module
 
     def memory(self, payload: Sequence[Any]) -> AbstractContextManager[list[Any]]:

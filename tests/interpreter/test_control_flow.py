@@ -248,3 +248,73 @@ def test_uniform_operands_stay_uniform_and_give_what_one_program_computes(
     operands = [np.zeros(count, np.int64), *(np.array([value], np.int32) for value in start)]
     results = run_function(compiled(statements, looks=False), "f", operands)
     assert np.array(results).T.tolist() == [expected] * count
+
+
+TILES = """
+kernel @sums(%x: ptr<f32>, %out: ptr<f32>, %counts: ptr<i32>) {
+  %pid = program_id {axis = 0} : i32
+  %zero = constant {value = 0} : i32
+  %one = constant {value = 1} : i32
+  %three = constant {value = 3} : i32
+  %p = add_ptr %counts, %pid : ptr<i32>
+  %count = load %p : i32
+  %lane = arange {start = 0, end = 8} : tile<8xi32>
+  %columns = constant {value = 6} : tile<8xi32>
+  %mask = cmp_lt_s %lane, %columns : tile<8xi1>
+  %base = splat %x {shape = (8,)} : tile<8xptr<f32>>
+  %first = add_ptr %base, %lane : tile<8xptr<f32>>
+  %row = constant {value = 6} : tile<8xi32>
+  %nothing = constant {value = 0.0} : tile<8xf32>
+  %sum, %last = for %zero, %count, %one, %nothing, %first : tile<8xf32>, tile<8xptr<f32>> {
+  ^body(%i: i32, %acc: tile<8xf32>, %at: tile<8xptr<f32>>):
+    %v = load %at, %mask, %nothing : tile<8xf32>
+    %far = cmp_ge_s %i, %pid : i1
+    %new = if %far : tile<8xf32> {
+    ^then:
+      %more = add_f %acc, %v : tile<8xf32>
+      yield %more
+    ^else:
+      %less = sub_f %acc, %v : tile<8xf32>
+      yield %less
+    }
+    %next = add_ptr %at, %row : tile<8xptr<f32>>
+    yield %new, %next
+  }
+  %many = cmp_ge_s %count, %three : i1
+  %shown, %place = if %many : tile<8xi1>, tile<8xptr<f32>> {
+  ^then:
+    yield %mask, %first
+  ^else:
+    %none = constant {value = 0} : tile<8xi1>
+    yield %none, %last
+  }
+  %eight = constant {value = 8} : i32
+  %offset = mul_i %pid, %eight : i32
+  %home = add_ptr %out, %offset : ptr<f32>
+  %homes = splat %home {shape = (8,)} : tile<8xptr<f32>>
+  %to = add_ptr %homes, %lane : tile<8xptr<f32>>
+  %one8 = constant {value = 1.0} : tile<8xf32>
+  %ones = load %place, %shown, %one8 : tile<8xf32>
+  %result = add_f %sum, %ones : tile<8xf32>
+  store %to, %result
+  return
+}
+"""
+
+
+def test_tiles_pointers_and_masks_diverge_and_merge() -> None:
+    """Carried accumulators and pointers, captured masks, and branches that yield a different kind of tile each."""
+    module = parse_module("module {\n" + TILES + "\n}")
+    verify(module)
+    counts = np.array([4, 0, 5, 2, 4, 1, 3], np.int32)
+    x = np.arange(36, dtype=np.float32).reshape(6, 6)
+    expected = np.zeros((7, 8), np.float32)
+    for p, count in enumerate(counts.tolist()):
+        for i in range(count):
+            expected[p, :6] += x[i] if i >= p else -x[i]
+        expected[p] += np.append(x[0], [1, 1]) if count >= 3 else 1
+    for chunk_bytes in (1, 100, 1 << 20):
+        out = np.full((7, 8), -1, np.float32)
+        buffers = [Buffer.of("x", x), Buffer.of("out", out), Buffer.of("counts", counts)]
+        execute(module, buffers, (7, 1, 1), Options(chunk_bytes=chunk_bytes))
+        assert np.array_equal(out, expected)

@@ -1,5 +1,6 @@
 """Programs that wait for one another: locks, flags and polls end, and what cannot end is reported with its lines."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -352,3 +353,11 @@ func @visit(%x: ptr<i32>, %n: i32) {
         launch(text, 9, ints(0, 0, 0))
     assert str(caught.value).startswith("mod.visit:6:9: ")
     assert str(caught.value).endswith(" (program (4, 0, 0))\n  called from mod.k:3:3")
+
+
+def test_errors_survive_the_way_between_processes() -> None:
+    with pytest.raises(DeadlockError) as caught:
+        launch(LOCKED, 5, ints(1), ints(0), np.zeros(5, np.int32))
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(copy, DeadlockError)
+    assert (str(copy), copy.waiting, copy.calls) == (str(caught.value), caught.value.waiting, caught.value.calls)

@@ -43,13 +43,16 @@ def test_every_dtype_has_its_name(dtype: np.dtype[Any]) -> None:
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([-2, -1, 1, 2, 3])), min_size=1, max_size=3))
 def test_the_span_is_the_bytes_of_the_elements(axes: list[tuple[int, int]]) -> None:
     base = np.arange(15**3, dtype=np.int32).reshape(15, 15, 15)
-    view = base[tuple(slice(14, None if step > 0 else 0, step) if step < 0 else slice(0, e * step, step) for e, step in axes)]
+    view = base[
+        tuple(slice(14, None if step > 0 else 0, step) if step < 0 else slice(0, e * step, step) for e, step in axes)
+    ]
     view = view[tuple(slice(0, extent) for extent, _ in axes)]
     argument = array_argument(view)
     assert argument is not None and argument.address == view.ctypes.data
     if view.size:
         addresses = [
-            view.ctypes.data + sum(i * s for i, s in zip(index, view.strides, strict=True)) for index in np.ndindex(view.shape)
+            view.ctypes.data + sum(i * s for i, s in zip(index, view.strides, strict=True))
+            for index in np.ndindex(view.shape)
         ]
         assert argument.lowest == min(addresses)
         assert argument.nbytes == max(addresses) - min(addresses) + 4
@@ -102,7 +105,9 @@ class Tensor:
         self.array = array
         self.dtype = f"torch.{dtype}"
         self.shape = array.shape
-        self.device = type("device", (), {"type": device, "index": 1 if device == "cuda" else None, "__repr__": lambda _: device})()
+        self.device = type(
+            "device", (), {"type": device, "index": 1 if device == "cuda" else None, "__repr__": lambda _: device}
+        )()
 
     def data_ptr(self) -> int:
         return self.array.ctypes.data
@@ -135,4 +140,9 @@ def test_torch_tensors() -> None:
     tensor = torch.zeros((4, 6), dtype=torch.bfloat16).t()
     argument = array_argument(tensor)
     assert argument is not None
-    assert (argument.dtype, argument.address, argument.nbytes, argument.shape) == ("bf16", tensor.data_ptr(), 48, (6, 4))
+    assert (argument.dtype, argument.address, argument.nbytes, argument.shape) == (
+        "bf16",
+        tensor.data_ptr(),
+        48,
+        (6, 4),
+    )

@@ -69,5 +69,5 @@ def test_a_deadlock_names_the_lines_waited_on() -> None:
     with pytest.raises(DeadlockError) as caught:
         two_locks_in_both_orders[(2,)](np.zeros(3, np.int32))
     text = str(caught.value)
-    line = two_locks_in_both_orders.source.first + 7
+    line = two_locks_in_both_orders.source.first + 8
     assert "two_locks_in_both_orders" in text and str(line) in text and "lock_ptr" in text

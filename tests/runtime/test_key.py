@@ -47,7 +47,9 @@ ARRAY = np.zeros(64, np.float32)
 assert ARRAY.ctypes.data % 16 == 0
 
 
-def key_of(kernel: JITFunction, *arguments: Any, options: dict[str, Any] | None = None, target: str = "sm_90a", **kw: Any) -> str:
+def key_of(
+    kernel: JITFunction, *arguments: Any, options: dict[str, Any] | None = None, target: str = "sm_90a", **kw: Any
+) -> str:
     given = arguments or (ARRAY, 50, 3)
     specialization = kernel.specialize(kernel.bind_launch(given, kw))
     return kernel_key(kernel, specialization, CompileOptions(**(options or {})), target)
@@ -129,7 +131,10 @@ HIT: dict[str, Callable[[JITFunction], str]] = {
     "another array": lambda k: key_of(k, np.ones(128, np.float32), 50, 5),
     "another shape and stride": lambda k: key_of(k, np.zeros((4, 8), np.float32)[:, ::2], 50, 3),
     "the order of keywords": lambda k: kernel_key(
-        k, k.specialize(k.bind_launch((), {"BLOCK": 16, "flag": 3, "n": 50, "x_ptr": ARRAY})), CompileOptions(), "sm_90a"
+        k,
+        k.specialize(k.bind_launch((), {"BLOCK": 16, "flag": 3, "n": 50, "x_ptr": ARRAY})),
+        CompileOptions(),
+        "sm_90a",
     ),
     "a default given": lambda k: key_of(k, ARRAY, 50, 3, 16),
     "a constexpr wrapped": lambda k: key_of(k, ARRAY, 50, 3, constexpr(16)),

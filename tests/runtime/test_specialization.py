@@ -66,7 +66,11 @@ def test_annotations_force_the_type(value: Any, annotation: Any, text: str) -> N
         (1.5, int32, "1.5 was passed where int32 is annotated"),
         (1.5, parse_type("*fp32"), "a number was passed where pointer<fp32> is annotated"),
         (ALIGNED, int32, "an array of fp32 was passed where int32 is annotated"),
-        ("x", None, "a str is no argument for a runtime parameter: 'x'\nhint: annotate the parameter with tl.constexpr"),
+        (
+            "x",
+            None,
+            "a str is no argument for a runtime parameter: 'x'\nhint: annotate the parameter with tl.constexpr",
+        ),
         ([1], None, "a list is no argument for a runtime parameter: [1]"),
         (float32, None, "a dtype is no argument for a runtime parameter"),
         (1j, None, "a complex is no argument for a runtime parameter"),
