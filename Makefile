@@ -12,13 +12,14 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.12 python3.13 python3.11 python3; do \
             "$$p" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help setup demo test deep lint clean distclean
+.PHONY: help setup demo test deep lint bench-interpreters clean distclean
 
 help:
 	@echo "make demo       the main job: real kernels, run and checked against float64 NumPy, in one table"
 	@echo "make test       ruff, pyright and the test suite, with a table of tests and seconds by room"
 	@echo "make deep       the exhaustive sweeps"
 	@echo "make lint       ruff and pyright alone"
+	@echo "make bench-interpreters   our reference beside Triton's interpreter, in an environment of its own"
 	@echo "make clean      remove caches and build products; make distclean: the environment too"
 
 setup: $(READY)
@@ -50,9 +51,20 @@ test: lint
 deep: $(READY)
 	$(PY) -m pytest -n $(JOBS) -q -m slow --hypothesis-profile=deep
 
+# Triton's interpreter fails on NumPy 2.4 and later and takes torch tensors only, so the comparison has its own pins.
+TRITON := .venv-triton
+$(TRITON)/.ready: pyproject.toml
+	"$(firstword $(PYTHON))" -m venv --clear $(TRITON)
+	$(TRITON)/bin/python -m pip install --quiet --disable-pip-version-check triton==3.6.0 torch==2.13.0 'numpy<2.4' \
+	    ml_dtypes mpmath
+	@touch $@
+
+bench-interpreters: $(TRITON)/.ready
+	PYTHONPATH=. $(TRITON)/bin/python -m tilewright.bench.interpreters --store reports/data/interpreters.jsonl
+
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks
-	find . -path ./$(VENV) -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -path './.venv*' -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(TRITON)

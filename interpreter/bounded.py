@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.lang import OPS, AbsRel, Contract, Exact, FloatType, Mma, Sum, Ulp
+from tilewright.lang import F32, OPS, AbsRel, Contract, Exact, FloatType, Mma, Sum, Ulp
 
 Array = NDArray[np.float64]
 SLACK = 2.0**-50
@@ -114,11 +114,13 @@ class Bounded:
         """Any order of additions: g(n-1) * sum |x| beside the propagated errors."""
         contract = OPS["reduce_add_f"].contracts
         assert contract is not None and isinstance(contract.of(self.fmt), Sum)
-        steps = (self.value.shape[axis] - 1) * unit(self.fmt)
+        # Sums of 8-bit floats add up in f32 and are cast at the end.
+        steps = (self.value.shape[axis] - 1) * unit(F32 if self.fmt.is_fp8 else self.fmt)
         spread = self.error.sum(axis)
         sizes = np.abs(self.value).sum(axis) + spread
         error = spread + (steps / (1 - steps) + SLACK) * sizes + floor_of(self.fmt)
-        return Bounded(self.value.sum(axis), error, self.fmt)
+        total = self.value.sum(axis)
+        return Bounded(total, error + unit(self.fmt) * (np.abs(total) + error), self.fmt)
 
     def dot(self, other: Bounded, acc: Bounded) -> Bounded:
         """acc + self @ other in the accumulator's format, by the op's matrix-instruction contract.
@@ -132,7 +134,7 @@ class Bounded:
         sizes = a @ b + np.abs(acc.value) + acc.error
         contracts = OPS["dot"].contracts
         assert contracts is not None
-        contract = contracts.of(acc.fmt)
+        contract = contracts.of(acc.fmt, self.fmt)
         k = self.value.shape[-1]
         if isinstance(contract, Mma):
             blocks = -(-k // contract.terms)

@@ -116,12 +116,9 @@ class BatchMaker:
 def boxes(grid: Grid, size: int) -> Iterator[tuple[Grid, Grid]]:
     """Cut a grid into boxes [low, high) of about equal size and at most `size` programs, in program order."""
     x, y, z = grid
-    across = pieces(x, size)
-    down = pieces(y, size // x) if len(across) == 1 else pieces(y, 1)
-    deep = pieces(z, size // (x * y)) if len(down) == len(across) == 1 else pieces(z, 1)
-    for z0, z1 in deep:
-        for y0, y1 in down:
-            for x0, x1 in across:
+    for z0, z1 in pieces(z, size // (x * y)):
+        for y0, y1 in pieces(y, size // x):
+            for x0, x1 in pieces(x, size):
                 yield (x0, y0, z0), (x1, y1, z1)
 
 

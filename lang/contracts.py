@@ -68,7 +68,7 @@ Contract: TypeAlias = Exact | Ulp | AbsRel | Sum | Mma | Tree | Unordered
 
 @dataclass(frozen=True, slots=True)
 class Contracts:
-    """The contract of one op: `default`, with exceptions by the name of the float type.
+    """The contract of one op: `default`, with exceptions by the name of the result's and of the operands' float type.
 
     `contractable`: a multiply feeding an add may be fused with it (one rounding instead of two).
     `ftz`: subnormal operands and results may be flushed to zero.
@@ -76,11 +76,14 @@ class Contracts:
 
     default: Contract
     by_type: Mapping[str, Contract] = field(default_factory=dict[str, Contract])
+    by_operand: Mapping[str, Contract] = field(default_factory=dict[str, Contract])
     contractable: bool = False
     ftz: bool = False
 
-    def of(self, type_: FloatType) -> Contract:
-        """The contract for results of this type."""
+    def of(self, type_: FloatType, operand: FloatType | None = None) -> Contract:
+        """The contract for results of this type, from operands of that type where it matters."""
+        if operand is not None and operand.name in self.by_operand:
+            return self.by_operand[operand.name]
         return self.by_type.get(type_.name, self.default)
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+import tilewright
+from tilewright import language
 from tilewright.lang.knobs import table
 
 ROOT = Path(__file__).parent.parent
@@ -88,6 +90,19 @@ def test_the_table_of_knobs_is_that_of_the_code() -> None:
     ]
     shown = [line for line in text.splitlines() if line.startswith("| `TILEWRIGHT_")]
     assert shown == rows
+
+
+def test_the_language_page_names_every_function() -> None:
+    text = (ROOT / "docs" / "language.md").read_text()
+    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+    assert [name for name in language.__all__ if name not in words] == []
+
+
+def test_what_is_said_to_be_missing_is_missing() -> None:
+    text = (ROOT / "docs" / "language.md").read_text()
+    missing = re.findall(r"`@?(\w+)`", text.split("Not there yet:")[1])
+    assert "sort" in missing
+    assert [name for name in missing if hasattr(language, name) or hasattr(tilewright, name)] == []
 
 
 def test_links_lead_to_files() -> None:

@@ -132,8 +132,8 @@ class ForParts:
 class WhileParts:
     """A `while` in the making.
 
-    Slot i: `initial[i]`, argument i of `before`, `passed[i]`, argument i of `after`, `yielded[i]`. The last slots may be
-    passed on only: those have no initial and no yielded value.
+    Slot i: `initial[i]`, argument i of `before`, `passed[i]`, argument i of `after`, `yielded[i]`. The last slots may
+    be passed on only: those have no initial and no yielded value.
     """
 
     before: Block

@@ -13,7 +13,6 @@ from ..errors.syntax import ConstexprNeeded, NotIterable
 from ..values import describe, tensor
 from .walker import Walker
 
-
 #: Attributes of `tl.range` that are on or off.
 FLAGS = ("flatten", "warp_specialize", "disallow_acc_multi_buffer", "disable_licm")
 

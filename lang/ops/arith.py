@@ -43,8 +43,8 @@ DIV_F = elementwise(
 )  # fmt: skip
 DIV_RN = elementwise("div_rn", "a b", WIDE, "a / b, rounded once to nearest even.", contracts=EXACT)
 REM_F = elementwise("rem_f", "a b", WIDE, "C fmod: a - trunc(a / b) * b exactly, with the sign of a.", contracts=EXACT)
-FMA = elementwise("fma", "a b c", FLOATS, "a * b + c, rounded once.", contracts=EXACT)
-NEG_F = elementwise("neg_f", "a", FLOATS, "a with its sign flipped, NaN and zero included.", contracts=EXACT)
+FMA = elementwise("fma", "a b c", FLOATS, "a * b + c, rounded once (in 8-bit formats to f32, then cast).", contracts=EXACT)
+NEG_F = elementwise("neg_f", "a", FLOATS, "a with its sign flipped, NaN and zero included where the format signs them.", contracts=EXACT)
 ABS_F = elementwise("abs_f", "a", FLOATS, "a with its sign cleared, NaN included.", contracts=EXACT)
 MINNUM = elementwise("minnum", "a b", FLOATS, "The smaller; of a NaN and a number the number; -0 < +0.", COMMUTES, contracts=EXACT)
 MAXNUM = elementwise("maxnum", "a b", FLOATS, "The larger; of a NaN and a number the number; -0 < +0.", COMMUTES, contracts=EXACT)

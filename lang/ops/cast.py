@@ -34,7 +34,7 @@ F_TO_U = elementwise(
 )  # fmt: skip
 CAST_F = elementwise(
     "cast_f", "a", [((a,), b) for a in FLOATS for b in FLOATS if a != b],
-    "Rounded once to the other format; 8-bit formats saturate, infinity included; NaN becomes the canonical NaN.",
+    "Rounded once to the other format; 8-bit formats saturate, infinity included; NaN becomes the canonical NaN (in f8e4m3b15, which has none, the largest number of its sign).",
     contracts=EXACT, attributes=(Attribute("rounding", str, "rtne", ("rtne", "rtz")),),
 )  # fmt: skip
 BITCAST = elementwise(

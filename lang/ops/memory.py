@@ -111,7 +111,7 @@ ATOMIC_RMW = register(OpDef(
     "atomic_rmw", ("pointer", "value", "mask?"), _rmw,
     "Replace each value at its address by its combination with `value`, indivisibly; the old value (0 where masked off).",
     (Attribute("kind", str, choices=tuple(RMW_TYPES)), RMW_SEM, SCOPE), traits=ATOMIC, effect=Effect.READ_WRITE,
-    contracts=Contracts(Unordered()),
+    contracts=Contracts(Unordered(), ftz=True),  # atom.add.f32 flushes subnormals in global memory
 ))  # fmt: skip
 ATOMIC_CAS = register(OpDef(
     "atomic_cas", ("pointer", "expected", "value"), _cas,

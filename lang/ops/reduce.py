@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..contracts import EXACT, Contracts, Exact, Mma, Sum, Tree
+from ..contracts import EXACT, Contracts, Mma, Sum, Tree
 from ..opdef import Attribute, Attributes, OpDef, OpTypeError, Trait, TypeRule, register, traits
 from ..types import (
     BF16,
@@ -80,7 +80,7 @@ def _dot(types: Sequence[Type], attributes: Attributes, requested: Requested) ->
 
 
 REDUCE_ADD_I = _simple("reduce_add_i", INTS, "The sum modulo 2^width.")
-REDUCE_ADD_F = _simple("reduce_add_f", FLOATS, "The real sum, rounded once.", Contracts(Sum()))
+REDUCE_ADD_F = _simple("reduce_add_f", FLOATS, "The real sum, rounded once (in 8-bit formats to f32, then cast).", Contracts(Sum()))
 REDUCE_XOR = _simple("reduce_xor", INTS, "The bitwise xor of all.")
 REDUCE_OR = _simple("reduce_or", INTS, "The bitwise or of all.")
 REDUCE_MIN_S = _simple("reduce_min_s", INTS, "The smallest, signed.")
@@ -108,5 +108,5 @@ DOT = register(OpDef(
         Attribute("precision", str, "ieee", ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")),
         Attribute("max_imprecise", int, 0),
     ),
-    traits=PURE, contracts=Contracts(Mma(), {"f64": Exact(), "f16": Mma(24, 16)}),
+    traits=PURE, contracts=Contracts(Mma(), {"f64": Sum()}, {t.name: Mma(13, 32) for t in FP8}),
 ))  # fmt: skip

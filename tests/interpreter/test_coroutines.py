@@ -262,6 +262,83 @@ kernel @poll(%flags: ptr<i32>, %out: ptr<i32>) {
         assert out[0] == 4
 
 
+def test_a_poll_remembers_the_elements_that_it_has_seen() -> None:
+    """Element 0 has the expected value for 200 looks of the other program only, element 1 from then on."""
+    text = """
+kernel @poll(%flags: ptr<i32>, %out: ptr<i32>) {
+  %pid = program_id {axis = 0} : i32
+  %zero = constant {value = 0} : i32
+  %one = constant {value = 1} : i32
+  %first = cmp_eq_i %pid, %zero : i1
+  if %first {
+  ^then:
+    %i = arange {start = 0, end = 2} : tile<2xi32>
+    %base = splat %flags {shape = (2,)} : tile<2xptr<i32>>
+    %p = add_ptr %base, %i : tile<2xptr<i32>>
+    %want = constant {value = 1} : tile<2xi32>
+    %ok = atomic_poll %p, %want : tile<2xi1>
+    store %out, %one
+    yield
+  ^else:
+    %n = constant {value = 200} : i32
+    atomic_store %flags, %one
+    for %zero, %n, %one {
+    ^body(%k: i32):
+      %x = atomic_load %flags : i32
+      yield
+    }
+    atomic_store %flags, %zero
+    %other = add_ptr %flags, %one : ptr<i32>
+    atomic_store %other, %one
+    yield
+  }
+  return
+}"""
+    flags, out = ints(0, 0), ints(0)
+    launch(text, 2, flags, out)
+    assert (out[0], flags.tolist()) == (1, [0, 1])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_change_between_two_looks_of_one_round_is_not_lost(seed: int) -> None:
+    """The waiting programs look at two flags a round and leave for the first, which may be set just after that look."""
+    text = """
+kernel @two(%flags: ptr<i32>, %out: ptr<i32>) {
+  %pid = program_id {axis = 0} : i32
+  %zero = constant {value = 0} : i32
+  %one = constant {value = 1} : i32
+  %other = add_ptr %flags, %one : ptr<i32>
+  %setter = cmp_eq_i %pid, %zero : i1
+  if %setter {
+  ^then:
+    %five = constant {value = 5} : i32
+    for %zero, %five, %one {
+    ^body(%i: i32):
+      %x = atomic_load %other : i32
+      yield
+    }
+    atomic_store %flags, %one
+    yield
+  ^else:
+    while {
+    ^before:
+      %a = atomic_load %flags : i32
+      %b = atomic_load %other : i32
+      %unset = cmp_eq_i %a, %zero : i1
+      condition %unset
+    ^after:
+      yield
+    }
+    %old = atomic_rmw %out, %one {kind = "add_i"} : i32
+    yield
+  }
+  return
+}"""
+    out = ints(0)
+    launch(text, 6, ints(0, 0), out, seed=seed)
+    assert out[0] == 5
+
+
 SPIN = """
 kernel @spin(%x: ptr<i32>) {
   %zero = constant {value = 0} : i32
@@ -315,20 +392,30 @@ kernel @read(%x: ptr<i32>, %out: ptr<i32>, %n: i32) {
     assert out[0] == 12000
 
 
-def test_atomics_outside_loops_keep_the_order_of_programs() -> None:
+@pytest.mark.parametrize("grid", [(33, 1, 1), (3, 4, 1), (2, 3, 4)])
+@pytest.mark.parametrize("chunk_bytes", [8, 40, 56, 150, 1 << 20])
+def test_atomics_outside_loops_keep_the_order_of_programs(grid: tuple[int, int, int], chunk_bytes: int) -> None:
     text = """
 kernel @ticket(%counter: ptr<i32>, %out: ptr<i32>) {
-  %pid = program_id {axis = 0} : i32
+  %x = program_id {axis = 0} : i32
+  %y = program_id {axis = 1} : i32
+  %z = program_id {axis = 2} : i32
+  %gx = num_programs {axis = 0} : i32
+  %gy = num_programs {axis = 1} : i32
+  %plane = mul_i %z, %gy : i32
+  %row = add_i %plane, %y : i32
+  %before = mul_i %row, %gx : i32
+  %pid = add_i %before, %x : i32
   %one = constant {value = 1} : i32
   %mine = atomic_rmw %counter, %one {kind = "add_i"} : i32
   %p = add_ptr %out, %pid : ptr<i32>
   store %p, %mine
   return
 }"""
-    for chunk_bytes in (8, 40, 1 << 20):
-        out = np.full(33, -1, np.int32)
-        launch(text, 33, ints(0), out, chunk_bytes=chunk_bytes)
-        assert out.tolist() == list(range(33))
+    out = np.full(grid[0] * grid[1] * grid[2], -1, np.int32)
+    buffers = [Buffer.of("counter", ints(0)), Buffer.of("out", out)]
+    execute(module_of(text), buffers, grid, Options(chunk_bytes=chunk_bytes))
+    assert out.tolist() == list(range(len(out)))
 
 
 def test_an_error_in_a_coroutine_names_program_line_and_calls() -> None:

@@ -1,6 +1,7 @@
 """The batched executor: control flow that diverges, merges and ends early agrees with loops program by program."""
 
 import gc
+import tracemalloc
 import weakref
 from typing import Any
 
@@ -293,6 +294,61 @@ func @f(%v: tile<8xi32>, %i: tile<8xi32>) -> (i32, i32) {
     values = np.array([[3, 9, 9, 1, 0, 2, 9, 4], [7, 7, 7, 7, 7, 7, 7, 7]], np.int32)
     best, where = run_function(module, "f", [values, np.arange(8, dtype=np.int32)[None] * 10])
     assert (best.tolist(), where.tolist()) == ([9, 7], [10, 0])
+
+
+def test_a_combining_function_may_tell_programs_apart() -> None:
+    """The operand is the same for all programs, the results are not."""
+    module = module_of("""
+kernel @k(%out: ptr<i32>) {
+  %x = arange {start = 0, end = 4} : tile<4xi32>
+  %s = reduce %x {axis = 0} : i32 {
+  ^combine(%a: i32, %b: i32):
+    %scale = call {callee = "who"} : i32
+    %m = mul_i %b, %scale : i32
+    %t = add_i %a, %m : i32
+    yield %t
+  }
+  %pid = program_id {axis = 0} : i32
+  %p = add_ptr %out, %pid : ptr<i32>
+  store %p, %s
+  return
+}
+func @who() -> (i32) {
+  %pid = program_id {axis = 0} : i32
+  return %pid
+}""")
+    out = np.full(3, -1, np.int32)
+    launch(module, (3, 1, 1), out)
+    assert out.tolist() == [0, 6, 12]
+
+
+@pytest.mark.parametrize("looped", [False, True])
+def test_values_go_when_nothing_needs_them_any_more(looped: bool) -> None:
+    """A chain of 30 additions to a tile of 256 KB holds a few tiles at a time, straight or as carried values."""
+    names = [f"%a{i}" for i in range(31)]
+    chain = "\n".join(f"{b} = add_i {a}, {a} : tile<65536xi32>" for a, b in zip(names, names[1:], strict=False))
+    if looped:
+        chain = f"""
+  %zero = constant {{value = 0}} : i32
+  %one = constant {{value = 1}} : i32
+  %n = constant {{value = 3}} : i32
+  %end, %last = for %zero, %n, %one, %x, %x : tile<65536xi32>, tile<65536xi32> {{
+  ^body(%i: i32, %a0: tile<65536xi32>, %unused: tile<65536xi32>):
+    {chain}
+    yield %a30, %a29
+  }}
+  return %end"""
+    else:
+        chain = chain.replace("%a0,", "%x,").replace(", %a0 ", ", %x ") + "\nreturn %a30"
+    text = f"kernel @k() {{\nreturn\n}}\nfunc @f(%x: tile<65536xi32>) -> (tile<65536xi32>) {{\n{chain}\n}}"
+    module, x = module_of(text), np.ones((1, 65536), np.int32)
+    run_function(module, "f", [x])
+    tracemalloc.start()
+    (result,) = run_function(module, "f", [x])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result[0, 0] == (0 if looped else 1 << 30)
+    assert peak < 6 * x.nbytes
 
 
 ENDLESS = """
