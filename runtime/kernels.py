@@ -10,10 +10,12 @@ from typing import Any, overload
 
 from tilewright.interpreter import InterpreterError
 from tilewright.lang import (
+    CompilerBug,
     DeviceFunction,
     FrontendOptions,
     Module,
     Parameter,
+    TilewrightError,
     UnknownTypeName,
     constexpr,
     dependencies,
@@ -188,7 +190,7 @@ class JITFunction(DeviceFunction):
                 kernel.device.launch(kernel.handle, extents, reachable, kernel.options)
         except InterpreterError as error:
             explain(error, [self, *(d.value for d in dependencies(self) if isinstance(d.value, DeviceFunction))])
-            raise error.with_traceback(None) from None
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,13 @@ class Launcher:
     device: str
 
     def __call__(self, *arguments: Any, **keywords: Any) -> CompiledKernel:
-        return self.kernel.run(*arguments, grid=self.grid, device=self.device, **keywords)
+        try:
+            return self.kernel.run(*arguments, grid=self.grid, device=self.device, **keywords)
+        except CompilerBug:
+            raise  # here our own frames are what matters
+        except (TilewrightError, InterpreterError) as error:
+            # A mistake in the kernel or the call: the frames in between are ours and would only hide it.
+            raise error.with_traceback(None) from error.__cause__
 
 
 def _plain(value: Any) -> Any:
@@ -219,7 +227,7 @@ def _plain(value: Any) -> Any:
 
 
 def annotated_type(annotation: Any) -> dtype | None:
-    """The type that an annotation, a dtype or its name as text, forces on a parameter; None for any other annotation."""
+    """The type that an annotation (a dtype, or its name as text) forces on a parameter; None for any other."""
     if isinstance(annotation, dtype):
         return annotation
     if not isinstance(annotation, str):

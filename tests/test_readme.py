@@ -43,6 +43,11 @@ def blocks(page: str) -> list[Block]:
     return found
 
 
+def prose(page: str) -> str:
+    """A page without its fenced blocks."""
+    return FENCE.sub("", (ROOT / page).read_text())
+
+
 def run(block: Block, path: Path, namespace: dict[str, Any]) -> str:
     """What a block prints and the message of the error that ends it, if any; the block is written to `path`."""
     path.write_text(block.text)
@@ -93,14 +98,12 @@ def test_the_table_of_knobs_is_that_of_the_code() -> None:
 
 
 def test_the_language_page_names_every_function() -> None:
-    text = (ROOT / "docs" / "language.md").read_text()
-    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", text))))
+    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", prose("docs/language.md")))))
     assert [name for name in language.__all__ if name not in words] == []
 
 
 def test_what_is_said_to_be_missing_is_missing() -> None:
-    text = (ROOT / "docs" / "language.md").read_text()
-    missing = re.findall(r"`@?(\w+)`", text.split("Not there yet:")[1])
+    missing = re.findall(r"`@?(\w+)`", prose("docs/language.md").split("Not there yet:")[1])
     assert "sort" in missing
     assert [name for name in missing if hasattr(language, name) or hasattr(tilewright, name)] == []
 
@@ -108,7 +111,8 @@ def test_what_is_said_to_be_missing_is_missing() -> None:
 def test_links_lead_to_files() -> None:
     for page in [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"]:
         folder = (ROOT / page).parent
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
+        text = re.sub(r"`[^`]*`", "", prose(page))
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
             assert (folder / target).exists(), f"{page} links to {target}"
 
 

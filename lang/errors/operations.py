@@ -148,7 +148,7 @@ class NotPowerOfTwo(CompilationError):
     """An extent of a tile is not a power of two."""
 
     message = "a tile of shape {shape}: extent {extent} of dimension {axis} is not a power of two"
-    hint = "round up to {above} and mask what is beyond, or use `triton.next_power_of_2` on the host"
+    hint = "round up to {above} and mask what is beyond, or use `tilewright.next_power_of_2` on the host"
 
 
 class TileTooLarge(CompilationError):
