@@ -4,4 +4,6 @@ The room for layout choice, the passes and the lowering to LLVM for each target.
 `lang`'s IR and never imports it.
 """
 
-__all__: list[str] = []
+from .not_lowered import NOT_LOWERED
+
+__all__ = ["NOT_LOWERED"]

@@ -1,7 +1,7 @@
 """Operand data: codes of an element type from distributions that are rich in values where things go wrong.
 
-A *recipe* makes one code from a `SplitMix64`. `draw_codes` draws the recipe from a `Choices` and the bulk from a stream, so
-that a case needs few decisions; its simplest outcome is one value, repeated.
+A *recipe* makes one code from a `SplitMix64`. `draw_codes` draws the recipe from a `Choices`, bulk data from a stream:
+a case needs few decisions, and the simplest data is one value, repeated.
 """
 
 from __future__ import annotations

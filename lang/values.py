@@ -304,7 +304,7 @@ def describe(value: Any) -> str:
     if parts_of(value) is not None:
         return str(_flatten(value, []))
     name = getattr(value, "__name__", None)
-    return f"the {_noun(value)} {name}" if isinstance(name, str) else f"a {type(value).__name__}"
+    return f"the {_noun(value)} {name}" if isinstance(name, str) else f"a value of type {type(value).__name__}"
 
 
 def _noun(value: Any) -> str:

@@ -15,7 +15,6 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache, singledispatch
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -34,6 +33,7 @@ from tilewright.lang import (
     type_text,
 )
 
+from ._lazy import package_version
 from .errors import ArgumentError
 from .options import CompileOptions
 from .specialization import Specialization
@@ -227,14 +227,7 @@ def room_digest(rooms: tuple[str, ...] = CODE_ROOMS) -> bytes:
 @cache
 def toolchain_versions(packages: tuple[str, ...] = TOOLCHAIN) -> tuple[tuple[str, str], ...]:
     """The installed version of each package, "" where it is missing."""
-    return tuple((package, _version(package)) for package in packages)
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+    return tuple((package, package_version(package)) for package in packages)
 
 
 def key_ingredients(

@@ -153,11 +153,20 @@ def contract_text(contract: Contract) -> str:
             return "unordered"
 
 
+def exception_texts(exceptions: Mapping[str, Contract], default: Contract, word: str) -> list[str]:
+    """The exceptions from a default contract, types with the same contract together."""
+    together: dict[str, list[ScalarType]] = {}
+    for name, contract in exceptions.items():
+        if contract != default:
+            together.setdefault(contract_text(contract), []).append(next(t for t in FLOATS if t.name == name))
+    return [f"{types_text(types)}{word} {text}" for text, types in together.items()]
+
+
 def contracts_text(contracts: Contracts) -> str:
     """All of a row: the default, the exceptions by type, the flags."""
     parts = [contract_text(contracts.default)]
-    exceptions: Mapping[str, Contract] = contracts.by_type
-    parts += [f"{name} {contract_text(c)}" for name, c in exceptions.items() if c != contracts.default]
+    for exceptions, word in ((contracts.by_type, ""), (contracts.by_operand, " operands")):
+        parts += exception_texts(exceptions, contracts.default, word)
     parts += [flag for flag in ("contractable", "ftz") if getattr(contracts, flag)]
     return "; ".join(parts)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from tilewright.lang import FloatType, IntType, Operation, ScalarType, bit_width, element_of, shape_of
 
 from ..storage import Codes, to_array
@@ -35,5 +37,5 @@ def shown(code: int, element: ScalarType, in_hex: bool, is_signed: bool) -> str:
     if isinstance(element, IntType):
         return str(signed(code, element.width) if is_signed and element.width > 1 else code)
     if element.name == "f8e4m3b15":
-        return str(decode(code, element))
+        return str(np.float32(decode(code, element)))  # its storage is no float: shown as the f32 that it is
     return str(to_array([code], element, (1,))[0])

@@ -174,7 +174,7 @@ def atomic_cas(choices: Choices) -> Case:
 
 
 def atomic_poll(choices: Choices) -> Case:
-    """Polls for what is there, with or without a timeout, and for what never comes, with one; or a message passed on."""
+    """Polls for what is there, with or without a timeout; for what never comes, with one; or a message passed on."""
     if choices.boolean(40):
         return _message(choices)
     kernel = _Accesses("atomic_poll", choices)

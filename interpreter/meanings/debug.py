@@ -13,7 +13,7 @@ from .. import numerics
 from ..batch import Batch
 from ..errors import DeviceAssertError
 from ..values import Array, BatchValue, dense, widened
-from .tables import Prepare, Runner
+from .tables import Prepare, Runner, tuple_attribute
 
 
 def print_values(operation: Operation) -> Runner:
@@ -22,8 +22,7 @@ def print_values(operation: Operation) -> Runner:
     Several values are told apart as `prefix (operand 1): value`. Without values the line is `pid (0, 0, 0) prefix`.
     """
     prefix = str(operation.attributes["prefix"]).strip().removesuffix(":")
-    signs = operation.attributes["signed"]
-    assert isinstance(signs, tuple)
+    signs = tuple_attribute(operation, "signed")
     values = operation.operands
     writers = [
         _writer(value, bool(operation.attributes["hex"]), bool(signs[number]) if number < len(signs) else True)

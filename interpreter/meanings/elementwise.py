@@ -187,7 +187,8 @@ def float_to_int(sign: bool) -> Prepare:
 def cast_f(operation: Operation) -> Runner:
     """A float rounded once to another format."""
     source, target = format_of(operation.operands[0]), format_of(operation.result)
-    return on_arrays(partial(numerics.cast, src_fmt=source, dst_fmt=target, mode=operation.attributes["rounding"]))
+    mode = "rtz" if operation.attributes["rounding"] == "rtz" else "rtne"
+    return on_arrays(partial(numerics.cast, src_fmt=source, dst_fmt=target, mode=mode))
 
 
 def bitcast(operation: Operation) -> Runner:

@@ -72,7 +72,7 @@ class Lanes(NamedTuple):
 
     memory: Array
     number: Rows
-    index: Rows
+    element: Rows
 
 
 def lanes(access: Access, batch: Batch, pointer: BatchValue, mask: BatchValue | None, count: int) -> Iterator[Lanes]:

@@ -41,7 +41,7 @@ def _load_region(access: Access, batch: Batch, region: Region, other: BatchValue
     """Load by slices; None where that does not pay, or an address is not right."""
     ends = span(region)
     if ends is None:
-        return _filled(access, region.count, other)
+        return _filled(access, region.lead, other)
     region = _sized(region, 1 if other is None else lead(other))
     buffer = access.home(batch.memory, *ends)
     if buffer is None or not aligned(region, access.memory.itemsize):
@@ -50,9 +50,9 @@ def _load_region(access: Access, batch: Batch, region: Region, other: BatchValue
     if parts is None:
         return None
     if _covers(parts, region):
-        out = np.empty((region.count, *region.shape), access.memory)
+        out = np.empty((region.lead, *region.shape), access.memory)
     else:
-        out = _filled(access, region.count, other)
+        out = _filled(access, region.lead, other)
     for piece in parts:
         read(piece, buffer, out)
     return out
@@ -60,18 +60,18 @@ def _load_region(access: Access, batch: Batch, region: Region, other: BatchValue
 
 def _sized(region: Region, others: int) -> Region:
     """The region for one program only, if it is the same for all; for as many as `other` is given for, if more."""
-    if others > region.count:
-        return region._replace(base=widened(region.base, others), count=others)
+    if others > region.lead:
+        return region._replace(base=widened(region.base, others), lead=others)
     varied = any(isinstance(end, np.ndarray) for bound in region.bounds for end in bound)
-    if region.count > 1 and others == 1 and not varied and (region.base == region.base[0]).all():
-        return region._replace(base=region.base[:1], count=1)
+    if region.lead > 1 and others == 1 and not varied and (region.base == region.base[0]).all():
+        return region._replace(base=region.base[:1], lead=1)
     return region
 
 
 def _covers(parts: list[Piece], region: Region) -> bool:
     """Whether the pieces fill every element of every program."""
     whole = tuple((0, extent) for extent in region.shape)
-    return all(piece.inside == whole for piece in parts) and sum(p.last - p.first for p in parts) == region.count
+    return all(piece.inside == whole for piece in parts) and sum(p.last - p.first for p in parts) == region.lead
 
 
 def _filled(access: Access, count: int, other: BatchValue | None) -> Array:
@@ -117,7 +117,7 @@ def _load_lanes(
     out = np.ascontiguousarray(widened(_filled(access, count, other), count))
     flat = out.reshape(-1)
     for group in lanes(access, batch, pointer, mask, count):
-        flat[group.number] = group.memory[group.index]
+        flat[group.number] = group.memory[group.element]
     return out
 
 
@@ -145,7 +145,7 @@ def _store_region(access: Access, batch: Batch, region: Region, raw: Array) -> b
     parts = pieces(region)
     if parts is None:
         return False
-    raw = raw[-1:] if region.count == 1 else widened(raw, region.count)
+    raw = raw[-1:] if region.lead == 1 else widened(raw, region.lead)
     written = [write(piece, buffer, raw) for piece in parts]
     batch.memory.version += any(written)
     return None not in written

@@ -17,7 +17,7 @@ from .. import numerics
 from ..batch import Batch
 from ..values import Array, BatchValue, compact, dense
 from .elementwise import signed, unsigned
-from .tables import Prepare, Runner, format_of
+from .tables import Prepare, Runner, format_of, int_attribute
 
 #: (array, axis) -> the array without that axis.
 Reduction = Callable[[Array, int], Array]
@@ -35,9 +35,7 @@ def along_axis(reduction: Callable[[Operation], Reduction]) -> Prepare:
 
 def batch_axis(operation: Operation) -> int:
     """The axis to reduce, counted with the program axis in front."""
-    axis = operation.attributes["axis"]
-    assert isinstance(axis, int)
-    return axis + 1
+    return int_attribute(operation, "axis") + 1
 
 
 def by_ufunc(ufunc: np.ufunc, view: Callable[[Array], Array] | None = None) -> Prepare:

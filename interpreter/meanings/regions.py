@@ -31,14 +31,14 @@ FEW = 8
 class Region(NamedTuple):
     """What an access touches: in program p, `base[p]` plus the byte strides times the indices inside the bounds.
 
-    `base` has shape (count,). Each bound is a pair of ints, the same for all programs, or of arrays (count,).
+    `base` has shape (lead,). Each bound is a pair of ints, the same for all programs, or of arrays (lead,).
     """
 
     base: Int64s
     strides: tuple[int, ...]
     shape: tuple[int, ...]
     bounds: tuple[tuple[Any, Any], ...]
-    count: int
+    lead: int
 
 
 class Piece(NamedTuple):
@@ -169,11 +169,11 @@ def _runs(region: Region) -> Iterator[tuple[int, int, Range]]:
     changing = [end for end in ends if isinstance(end, np.ndarray)]
     cuts: list[int] = []
     if changing:
-        changed = np.zeros(region.count - 1, np.bool_)
+        changed = np.zeros(region.lead - 1, np.bool_)
         for end in changing:
             changed |= end[1:] != end[:-1]
         cuts = (np.flatnonzero(changed) + 1).tolist()
-    for first, last in pairwise([0, *cuts, region.count]):
+    for first, last in pairwise([0, *cuts, region.lead]):
         at = [int(end[first]) if isinstance(end, np.ndarray) else end for end in ends]
         inside = tuple(zip(at[::2], at[1::2], strict=True))
         if all(lo < hi for lo, hi in inside):

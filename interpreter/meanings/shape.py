@@ -10,7 +10,7 @@ from .. import numerics
 from ..batch import Batch
 from ..values import Affine, Array, BatchValue, Bound, Box, compact, dense, storage, stretched
 from . import lazy
-from .tables import Prepare, Runner
+from .tables import Prepare, Runner, int_attribute, tuple_attribute
 
 
 def always(value: BatchValue) -> Runner:
@@ -51,22 +51,19 @@ def filled(scalars: Array, shape: tuple[int, ...]) -> BatchValue:
 
 def arange(operation: Operation) -> Runner:
     """start, start + 1, ..., end - 1 as i32."""
-    start, end = operation.attributes["start"], operation.attributes["end"]
-    assert isinstance(start, int) and isinstance(end, int)
+    start, end = int_attribute(operation, "start"), int_attribute(operation, "end")
     return always(Affine(np.array([start]), (1,), (end - start,), np.dtype(np.int32), start, start))
 
 
 def program_id(operation: Operation) -> Runner:
     """This program's index along a grid axis."""
-    axis = operation.attributes["axis"]
-    assert isinstance(axis, int)
+    axis = int_attribute(operation, "axis")
     return lambda batch: batch.program_id(axis)
 
 
 def num_programs(operation: Operation) -> Runner:
     """The grid's extent along an axis."""
-    axis = operation.attributes["axis"]
-    assert isinstance(axis, int)
+    axis = int_attribute(operation, "axis")
     return lambda batch: np.array([batch.grid[axis]], np.int32)
 
 
@@ -103,8 +100,7 @@ def _stretched_bound(bound: Bound, old: int, new: int) -> Bound:
 
 def expand_dims(operation: Operation) -> Runner:
     """A new extent of 1 at the axis."""
-    shape, axis = shape_of(operation.result.type), operation.attributes["axis"]
-    assert isinstance(axis, int)
+    shape, axis = shape_of(operation.result.type), int_attribute(operation, "axis")
 
     def run(batch: Batch, a: BatchValue) -> BatchValue:
         if isinstance(a, Affine):
@@ -157,16 +153,15 @@ def reshaped_strides(strides: tuple[int, ...], old: tuple[int, ...], new: tuple[
 
 def permute(operation: Operation) -> Runner:
     """Dimension i of the result is dimension order[i] of the operand."""
-    order = operation.attributes["order"]
-    assert isinstance(order, tuple)
+    order = tuple_attribute(operation, "order")
     shape = shape_of(operation.result.type)
-    axes = (0, *(axis + 1 for axis in order))  # type: ignore[operator]
+    axes = (0, *(axis + 1 for axis in order))
 
     def run(batch: Batch, a: BatchValue) -> BatchValue:
         if isinstance(a, Affine):
-            return Affine(a.base, tuple(a.strides[axis] for axis in order), shape, a.dtype, a.low, a.high)  # type: ignore[index]
+            return Affine(a.base, tuple(a.strides[axis] for axis in order), shape, a.dtype, a.low, a.high)
         if isinstance(a, Box):
-            return Box(tuple(a.bounds[axis] for axis in order), shape)  # type: ignore[index]
+            return Box(tuple(a.bounds[axis] for axis in order), shape)
         return a.transpose(axes)
 
     return run

@@ -13,6 +13,20 @@ Runner: TypeAlias = Callable[..., Any]
 Prepare: TypeAlias = Callable[[Operation], Runner]
 
 
+def int_attribute(operation: Operation, name: str) -> int:
+    """An attribute that is an integer."""
+    value = operation.attributes[name]
+    assert isinstance(value, int)
+    return value
+
+
+def tuple_attribute(operation: Operation, name: str) -> tuple[Any, ...]:
+    """An attribute that is a tuple."""
+    value = operation.attributes[name]
+    assert isinstance(value, tuple)
+    return value
+
+
 def format_of(value: Value) -> str:
     """The name of the float format of a value's elements."""
     element = element_of(value.type)

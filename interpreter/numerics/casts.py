@@ -29,13 +29,14 @@ _F32 = FORMATS["f32"]
 _F64 = FORMATS["f64"]
 _MAGNITUDE = np.uint32(0x7FFF_FFFF)
 _F32_INF = np.uint32(0x7F80_0000)
+_F16_INF = np.uint16(0x7C00)
+_NAN: dict[str, int] = {name: row.nan_code for name, row in FORMATS.items() if row.nan_code is not None}
 
 
 def with_canonical_nan(x: Array, fmt: str) -> Array:
     """Overwrite every NaN of `x` (storage of an IEEE-style format, f16, f32 or f64) by the canonical one, in place."""
     if x.size and np.isnan(x).any():
-        row = FORMATS[fmt]
-        x.view(row.carrier)[np.isnan(x)] = row.nan_code
+        x.view(FORMATS[fmt].carrier)[np.isnan(x)] = _NAN[fmt]
     return x
 
 
@@ -60,8 +61,8 @@ def _decode_f16(x: Array) -> NDArray[np.float32]:
     if beyond.any():
         code = np.asarray(x.view(np.uint16)) & np.uint16(0x7FFF)
         values[beyond] = np.float32(np.inf)
-        bits[code > FORMATS["f16"].inf_code] = _F32.nan_code
-        sign[code > FORMATS["f16"].inf_code] = 0
+        bits[code > _F16_INF] = _NAN["f32"]
+        sign[code > _F16_INF] = 0
     bits |= sign
     return values
 
@@ -115,7 +116,7 @@ def _narrow_bits(x: NDArray[np.float32], row: FloatFormat, mode: Mode, saturate:
         overflow = magnitude == _F32_INF if mode == "rtz" else code > np.uint32(row.max_code)
         np.minimum(code, np.uint32(row.max_code), out=code)
         if overflow.any():
-            code[overflow] = row.inf_code if row.inf_code is not None else row.nan_code
+            code[overflow] = row.inf_code if row.inf_code is not None else _NAN[row.name]
     sign = bits >> np.uint32(32 - row.bits)
     sign &= np.uint32(row.sign_bit)
     code |= sign
@@ -137,9 +138,9 @@ def _fp8_table(fmt: str, mode: Mode, saturate: bool) -> NDArray[np.uint8]:
 def _f32_to_fp8(x: NDArray[np.float32], row: FloatFormat, mode: Mode, saturate: bool) -> Array:
     """Round f32 to an 8-bit format: to odd at the 8 bits of bf16, at least two more than any fp8 has, then a table."""
     bits = x.view(np.uint32)
-    odd = bits >> np.uint32(16)
+    odd: NDArray[np.uint32] = bits >> np.uint32(16)
     odd |= (bits & np.uint32(0xFFFF)) != 0
-    return _fp8_table(row.name, mode, saturate).take(odd).view(row.storage)
+    return np.asarray(_fp8_table(row.name, mode, saturate).take(odd)).view(row.storage)
 
 
 def _f32_to_bf16(x: NDArray[np.float32]) -> Array:
@@ -153,7 +154,7 @@ def _f32_to_bf16(x: NDArray[np.float32]) -> Array:
     narrow = code.astype(np.uint16)
     nan = np.isnan(x)
     if nan.any():
-        narrow[nan] = FORMATS["bf16"].nan_code
+        narrow[nan] = _NAN["bf16"]
     return narrow.view(FORMATS["bf16"].storage)
 
 

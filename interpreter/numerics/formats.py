@@ -109,7 +109,7 @@ class FloatFormat:
         return sign * (mantissa + (1 << self.mantissa_bits)) * 2.0 ** (field - self.bias - self.mantissa_bits)
 
 
-def _ieee(name: str, exponent_bits: int, mantissa_bits: int, nan_code: int, storage: object) -> FloatFormat:
+def _ieee(name: str, exponent_bits: int, mantissa_bits: int, nan_code: int, storage: type) -> FloatFormat:
     """An interchange format in the manner of IEEE 754: the all-ones exponent holds infinity and NaN."""
     bits = 1 + exponent_bits + mantissa_bits
     inf_code = ((1 << exponent_bits) - 1) << mantissa_bits
@@ -120,9 +120,7 @@ def _ieee(name: str, exponent_bits: int, mantissa_bits: int, nan_code: int, stor
     )  # fmt: skip
 
 
-def _fp8(
-    name: str, exponent_bits: int, bias: int, max_code: int, nan_code: int | None, storage: object
-) -> FloatFormat:
+def _fp8(name: str, exponent_bits: int, bias: int, max_code: int, nan_code: int | None, storage: type) -> FloatFormat:
     """An 8-bit format without infinity; those whose NaN is 0x80 have no negative zero."""
     return FloatFormat(
         name, 8, exponent_bits, 7 - exponent_bits, bias,

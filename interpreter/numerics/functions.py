@@ -19,7 +19,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import mpmath
+import mpmath  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,7 +51,7 @@ def _erf_table() -> F64Array:
     The derivatives are Hermite polynomials: with g = 2 / sqrt(pi) * exp(-x**2), erf^(n+1) = (-1)**n * H_n(x) * g and
     H_{n+1} = 2 x H_n - 2 n H_{n-1}.
     """
-    context = mpmath.mp.clone()
+    context: Any = mpmath.mp.clone()
     context.prec = 120
     table = np.empty((_ERF_DEGREE + 1, _ERF_STEP * _ERF_END + 1))
     for point in range(table.shape[1]):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-import mpmath
+import mpmath  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 
 from .casts import Array, round_to, with_canonical_nan

@@ -81,5 +81,5 @@ class OnlyForBlockPointer(CompilationError):
 class NanForIntegers(CompilationError):
     """Padding with NaN where there is none."""
 
-    message = 'load: padding_option="nan" for {found}'
+    message = 'load: padding_option="nan" for elements of {found}'
     expected = "a float element type"

@@ -162,7 +162,7 @@ class TileTooLarge(CompilationError):
 class IncompatibleShapes(CompilationError):
     """Shapes do not broadcast together."""
 
-    message = "{function}: shapes {a} and {b} do not go together: dimension {axis} is {x} in one and {y} in the other"
+    message = "`{function}` of shapes {a} and {b}: dimension {axis} is {x} in one and {y} in the other"
     expected = "extents that are equal or 1 (missing dimensions are added on the left)"
 
 
@@ -184,7 +184,7 @@ class BadNumel(CompilationError):
 class BadAxis(CompilationError):
     """An axis that the tile does not have."""
 
-    message = "{function}: axis {axis} of a tile of rank {rank}"
+    message = "{function}: a tile of rank {rank} has no axis {axis}"
     expected = "{expected}"
 
 
@@ -204,7 +204,7 @@ class BadPermutation(CompilationError):
 class BadGridAxis(CompilationError):
     """A grid has three axes."""
 
-    message = "{function}: axis {axis}"
+    message = "{function}: a grid has no axis {axis}"
     expected = "0, 1 or 2"
 
 

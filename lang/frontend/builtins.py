@@ -13,7 +13,7 @@ from ..errors.syntax import ConstexprNeeded
 from ..values import describe, parts_of, tensor
 from .operators import at_compile_time
 from .ranges import known_items
-from .walker import is_runtime
+from .walker import as_tuple, is_runtime
 
 
 def _known(function: Callable[..., Any], advice: str) -> Callable[..., Any]:
@@ -51,7 +51,7 @@ def _len(value: Any) -> int:
 
 def _isinstance(value: Any, kinds: Any) -> bool:
     """Compile-time values count as constexpr: inside of a kernel they have no wrapper."""
-    each = kinds if isinstance(kinds, tuple) else (kinds,)
+    each = as_tuple(kinds) or (kinds,)
     if constexpr in each and not isinstance(value, tensor) and parts_of(value) is None:
         return True
     return at_compile_time("`isinstance`", isinstance, value, kinds)

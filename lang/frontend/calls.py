@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
 
-from ..constexpr import constexpr, unwrap
+from ..constexpr import unwrap
 from ..errors.operations import BadArguments
 from ..errors.syntax import ConstexprNeeded, NotCallable, PlainPythonFunction
 from ..values import describe
@@ -41,12 +41,11 @@ def call(walker: Walker, callee: Any, arguments: Arguments, keywords: Keywords) 
     if isinstance(callee, DeviceFunction):
         return walker.generator.call(callee, arguments, keywords)
     if isinstance(callee, partial):  # a method of a tensor, which checks its arguments
-        return callee(*arguments, **keywords)
+        return cast("partial[Any]", callee)(*arguments, **keywords)
     if isinstance(callee, ConstexprFunction | BuiltinFunctionType):
         return _call_at_compile_time(callee, arguments, keywords)
-    meaning = BUILTINS.get(callee) if isinstance(callee, type) else None
-    if meaning is not None or isinstance(callee, type):
-        return _make(callee, meaning, arguments, keywords)
+    if isinstance(callee, type):
+        return _make(callee, arguments, keywords)
     if isinstance(callee, FunctionType | MethodType):
         if not is_ours(callee):
             raise PlainPythonFunction(name=callee.__name__)
@@ -54,10 +53,9 @@ def call(walker: Walker, callee: Any, arguments: Arguments, keywords: Keywords) 
     raise NotCallable(found=describe(callee))
 
 
-def _make(callee: type, meaning: Any, arguments: Arguments, keywords: Keywords) -> Any:
-    if callee is constexpr:
-        return _checked(constexpr, arguments, keywords).value
-    return _checked(meaning or callee, arguments, keywords, callee.__name__)
+def _make(callee: type[Any], arguments: Arguments, keywords: Keywords) -> Any:
+    """A call of a class: one of Python's own, a named tuple, or one of the language."""
+    return _checked(BUILTINS.get(callee, callee), arguments, keywords, callee.__name__)
 
 
 def _checked(callee: Any, arguments: Arguments, keywords: Keywords, name: str = "") -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
 from ..errors.syntax import ConstexprNeeded
 from ..values import describe, tensor
@@ -69,12 +69,19 @@ def _subscript(walker: Walker, node: ast.Subscript) -> Any:
         return value[index]
     if isinstance(value, DeviceFunction):
         raise unsupported(node, "the launch of a kernel", "call the function itself: `f(x)` instead of `f[grid](x)`")
-    if is_runtime(index) or (isinstance(index, slice) and any(map(is_runtime, (index.start, index.stop, index.step)))):
+    if any(map(is_runtime, _bounds(index))):
         advice = "only tiles in memory can be indexed at run time, through pointers"
         raise ConstexprNeeded(construct="the index of a tuple", found=describe(index), advice=advice)
     if not hasattr(value, "__getitem__"):
         raise unsupported(node, f"a subscript of {describe(value)}", "index tuples, and tiles by `:` and `None`")
     return at_compile_time("the subscript", lambda: value[index])
+
+
+def _bounds(index: Any) -> tuple[Any, ...]:
+    if not isinstance(index, slice):
+        return (index,)
+    piece = cast("slice[Any, Any, Any]", index)
+    return piece.start, piece.stop, piece.step
 
 
 @expression(ast.ListComp)
@@ -113,7 +120,7 @@ def _joined_string(walker: Walker, node: ast.JoinedStr) -> str:
     return "".join(str(walker.evaluate(part)) for part in node.values)
 
 
-CONVERSIONS = {-1: lambda value: value, ord("s"): str, ord("r"): repr, ord("a"): ascii}
+CONVERSIONS: dict[int, Callable[[Any], Any]] = {-1: lambda value: value, ord("s"): str, ord("r"): repr, ord("a"): ascii}
 
 
 @expression(ast.FormattedValue)

@@ -26,9 +26,8 @@ from . import calls, loops
 from .branches import walk_block
 from .function import DeviceFunction
 from .joins import handles, inside
-from .scopes import Exits
 from .tidy import tidy
-from .walker import Walker, is_runtime
+from .walker import Walker, as_tuple, is_runtime
 
 #: How deep calls may nest: no more than Python's own stack has room for.
 MAX_DEPTH = 40
@@ -74,7 +73,7 @@ class Generator:
         outer = self.builder.location
         try:
             with inside(self.builder, made.function.body):
-                value = self.walk(function, names, tree, made.function.body)
+                value = returned(self.walk(function, names, tree, made.function.body))
                 leaves, result = flatten(value)
                 self.builder.location = made.function.location
                 self.builder.create(RETURN, handles(leaves))
@@ -104,8 +103,8 @@ class Generator:
 
     def walk(
         self, function: DeviceFunction, names: Sequence[str], tree: Tree, block: Block, caller: Location | None = None
-    ) -> Any:
-        """Emit the body of a function at the builder's place, and give what it returns."""
+    ) -> Walker:
+        """Emit the body of a function at the builder's place; `returned` says what it returns."""
         values = unflatten(tree, block.arguments)
         walker = Walker(self, self.builder, function, caller)
         for name, value in zip(names, values, strict=True):
@@ -113,11 +112,7 @@ class Generator:
         self.active.append(function)
         walk_block(walker, function.source.tree.body)
         self.active.pop()
-        value = _returned(walker, walker.scope.exits)
-        if value is not None and not self.active and caller is None:
-            error = KernelReturnsValue(function=function.name, found=describe(value))
-            raise _at_return(walker, walker.scope.exits, error)
-        return value
+        return walker
 
     def inline_region(self, function: Callable[..., Any], types: Sequence[dtype]) -> Block:
         """A block whose arguments are scalars of `types`, ended by a `yield` of what `function` returns on them.
@@ -133,7 +128,7 @@ class Generator:
             bound = bind(function, scalars, {})
             _, tree = flatten(tuple(bound.values()))
             try:
-                value = self.walk(function, tuple(bound), tree, block, caller)
+                value = returned(self.walk(function, tuple(bound), tree, block, caller))
             except CompilationError as error:
                 error.closed = True
                 raise
@@ -147,7 +142,8 @@ class Generator:
         return block
 
     def _region_results(self, function: Any, value: Any, types: Sequence[dtype]) -> list[tensor]:
-        values = value if isinstance(value, tuple) else (value,)
+        parts = as_tuple(value)
+        values = (value,) if parts is None else parts
         leaves = [x for x in values if isinstance(x, tensor) and not x.shape]
         if len(leaves) != len(values) or [x.dtype for x in leaves] != list(types):
             expected = ", ".join(f"a {type_} scalar" for type_ in types)
@@ -166,18 +162,19 @@ def bind(function: DeviceFunction, arguments: Sequence[Any], keywords: Mapping[s
     return bound
 
 
-def _returned(walker: Walker, exits: Exits) -> Any:
-    """What a function returns, where its end is reached with these exits."""
+def returned(walker: Walker) -> Any:
+    """What a function returns that has been walked to its end. Raises MismatchedReturns."""
+    exits = walker.scope.exits
     if exits.returned is False:
         return None
     if exits.value is None or exits.returned is True:
         return exits.value
     error = MismatchedReturns(function=walker.function.name, first=describe(exits.value), second="None")
-    raise _at_return(walker, exits, error)
+    raise _at_return(walker, error)
 
 
-def _at_return(walker: Walker, exits: Exits, error: CompilationError) -> CompilationError:
-    return error.at(walker.source.span(exits.node or walker.source.tree))
+def _at_return(walker: Walker, error: CompilationError) -> CompilationError:
+    return error.at(walker.source.span(walker.scope.exits.node or walker.source.tree))
 
 
 def generate(
@@ -233,7 +230,10 @@ def _generate_kernel(
     made.argument_attributes = [
         dict(attributes.get(name, {})) for name, child in zip(names, trees, strict=True) for _ in tensor_leaves(child)
     ]
-    generator.walk(function, names, tree, made.body)
+    walker = generator.walk(function, names, tree, made.body)
+    value = returned(walker)
+    if value is not None:
+        raise _at_return(walker, KernelReturnsValue(function=function.name, found=describe(value)))
     generator.builder.location = made.location
     generator.builder.create(RETURN)
 
@@ -248,6 +248,7 @@ def _type_tree(type_: Any) -> Tree:
     """The tree of a parameter: a place for a scalar, or for each part of a tuple."""
     if isinstance(type_, dtype):
         return TensorLeaf(type_, ())
-    if isinstance(type_, tuple):
-        return Branch(type(type_), tuple(_type_tree(part) for part in type_))
+    parts = as_tuple(type_)
+    if parts is not None:
+        return Branch(type(parts), tuple(_type_tree(part) for part in parts))
     return flatten(unwrap(type_))[1]

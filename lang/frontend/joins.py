@@ -87,7 +87,7 @@ class Join:
         if all(ignored):
             return self.before.names.get(name) or Missing("nothing runs here")
         if any(ignored):
-            live, dead, held = (self.other, self.then, b) if ignored[0] else (self.then, self.other, a)
+            live, held = (self.other, b) if ignored[0] else (self.then, a)
             if not isinstance(held, Binding):
                 return held or Missing(self._reason(name, live))
             return held if held is self.before.names.get(name) else (held, self.one(live, held.value))

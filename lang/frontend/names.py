@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 from ..constexpr import constexpr, unwrap
 from ..dtypes import dtype
@@ -92,8 +92,9 @@ def _is_fixed(value: Any) -> bool:
     if value is None or isinstance(value, kinds):
         return True
     if isinstance(value, type):
-        named_tuple = issubclass(value, tuple) and hasattr(value, "_fields")
-        return named_tuple or issubclass(value, enum.Enum) or is_ours(value) or value.__module__ == "builtins"
+        kind = cast("type[Any]", value)
+        named_tuple = issubclass(kind, tuple) and hasattr(cast("type[Any]", kind), "_fields")
+        return named_tuple or issubclass(kind, enum.Enum) or is_ours(kind) or kind.__module__ == "builtins"
     return isinstance(value, FunctionType) and is_ours(value)
 
 

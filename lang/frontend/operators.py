@@ -56,19 +56,19 @@ def _word(value: Any) -> str:
 
 
 BINARY: dict[type[ast.operator], Binary] = {
-    ast.Add: _binary("+", operator.add),
-    ast.Sub: _binary("-", operator.sub),
-    ast.Mult: _binary("*", operator.mul),
-    ast.Div: _binary("/", operator.truediv),
-    ast.FloorDiv: _binary("//", operator.floordiv),
-    ast.Mod: _binary("%", operator.mod),
-    ast.BitAnd: _binary("&", operator.and_),
-    ast.BitOr: _binary("|", operator.or_),
-    ast.BitXor: _binary("^", operator.xor),
-    ast.LShift: _binary("<<", operator.lshift),
-    ast.RShift: _binary(">>", operator.rshift),
-    ast.Pow: _refused("**", operator.pow, "multiply, or write `tl.exp2(y * tl.log2(x))`"),
-    ast.MatMult: _refused("@", operator.matmul, "use `tl.dot(a, b)`"),
+    ast.Add: _binary("+", lambda a, b: a + b),
+    ast.Sub: _binary("-", lambda a, b: a - b),
+    ast.Mult: _binary("*", lambda a, b: a * b),
+    ast.Div: _binary("/", lambda a, b: a / b),
+    ast.FloorDiv: _binary("//", lambda a, b: a // b),
+    ast.Mod: _binary("%", lambda a, b: a % b),
+    ast.BitAnd: _binary("&", lambda a, b: a & b),
+    ast.BitOr: _binary("|", lambda a, b: a | b),
+    ast.BitXor: _binary("^", lambda a, b: a ^ b),
+    ast.LShift: _binary("<<", lambda a, b: a << b),
+    ast.RShift: _binary(">>", lambda a, b: a >> b),
+    ast.Pow: _refused("**", lambda a, b: a**b, "multiply, or write `tl.exp2(y * tl.log2(x))`"),
+    ast.MatMult: _refused("@", lambda a, b: a @ b, "use `tl.dot(a, b)`"),
 }
 
 

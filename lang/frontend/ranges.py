@@ -11,7 +11,7 @@ from typing import Any
 from .. import language
 from ..errors.syntax import ConstexprNeeded, NotIterable
 from ..values import describe, tensor
-from .walker import Walker
+from .walker import Walker, as_tuple
 
 #: Attributes of `tl.range` that are on or off.
 FLAGS = ("flatten", "warp_specialize", "disallow_acc_multi_buffer", "disable_licm")
@@ -61,6 +61,9 @@ def known_items(value: Any) -> Sequence[Any]:
             if not isinstance(bound, int):
                 raise NotIterable(found=f"a range with the bound {describe(bound)}")
         return builtins.range(*bounds)
-    if isinstance(value, tuple | builtins.range):
+    if isinstance(value, builtins.range):
         return value
+    items = as_tuple(value)
+    if items is not None:
+        return items
     raise NotIterable(found=describe(value))

@@ -10,7 +10,7 @@ from ..errors.syntax import CannotUnpack, ConstexprNeeded
 from ..values import describe
 from .operators import BINARY
 from .scopes import Exits
-from .walker import Walker, is_runtime, statement, unsupported
+from .walker import Walker, as_tuple, is_runtime, statement, unsupported
 
 
 @statement(ast.Pass)
@@ -76,12 +76,11 @@ def _unpack(walker: Walker, target: ast.Tuple | ast.List, value: Any, keep: bool
     count = len(target.elts)
     if any(isinstance(part, ast.Starred) for part in target.elts):
         raise unsupported(target, "a starred target", "index the tuple instead: `first = t[0]`")
-    if not isinstance(value, tuple):
-        raise CannotUnpack(found=describe(value), count=count, expectation=f"a tuple of {count} values")
-    if len(value) != count:
-        found = f"a tuple of {len(value)} values"
+    items = as_tuple(value)
+    if items is None or len(items) != count:
+        found = describe(value) if items is None else f"a tuple of {len(items)} values"
         raise CannotUnpack(found=found, count=count, expectation=f"a tuple of {count} values")
-    for part, item in zip(target.elts, value, strict=True):
+    for part, item in zip(target.elts, items, strict=True):
         assign_target(walker, part, item, keep)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from collections.abc import Generator as Iteration
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, cast
 
 from ..constexpr import unwrap
 from ..context import Generator
@@ -23,7 +23,6 @@ from .function import DeviceFunction
 from .names import captured
 from .scopes import Binding, Exits, Missing, Scope, assigned_names
 
-N = TypeVar("N", bound=ast.AST)
 Handler: TypeAlias = Callable[["Walker", Any], Any]
 
 EXPRESSIONS: dict[type[ast.AST], Handler] = {}
@@ -213,9 +212,13 @@ def decay(value: Any) -> Any:
     value = unwrap(value)
     if isinstance(value, bool | int | float):
         return to_tensor(value)
-    if isinstance(value, tuple):
-        return rebuild(value, [decay(part) for part in value])
-    return value
+    parts = as_tuple(value)
+    return value if parts is None else rebuild(parts, [decay(part) for part in parts])
+
+
+def as_tuple(value: Any) -> tuple[Any, ...] | None:
+    """The value if it is a tuple."""
+    return cast("tuple[Any, ...]", value) if isinstance(value, tuple) else None
 
 
 def rebuild(like: tuple[Any, ...], parts: list[Any]) -> tuple[Any, ...]:

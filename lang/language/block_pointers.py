@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ..constexpr import unwrap
 from ..context import current
-from ..dtypes import int32, int64
+from ..dtypes import int32, int64, pointer_type, show
 from ..errors.memory import BlockPointerArgument, NanForIntegers, NotAPointer
 from ..ops.shape import ARANGE
 from ..semantic import binary, compare, logical_and
@@ -168,10 +168,10 @@ def _along(x: tensor, axis: int, rank: int) -> tensor:
 def padding(block: block_pointer, option: Any) -> float | None:
     """What fills the lanes outside: 0, NaN or nothing in particular. Raises BadChoice, NanForIntegers."""
     word = choice("load", "padding_option", unwrap(option) or "", PADDINGS)
-    element = block.base.dtype
-    pointee = getattr(element, "element_ty", element)
-    if word == "nan" and not pointee.is_floating():
-        raise NanForIntegers(found=describe(block.base))
+    pointer = block.base.dtype
+    assert isinstance(pointer, pointer_type)
+    if word == "nan" and not pointer.element_ty.is_floating():
+        raise NanForIntegers(found=show(pointer.element_ty))
     return {"": None, "zero": 0, "nan": float("nan")}[word]
 
 

@@ -67,7 +67,11 @@ def full(shape: Any, value: Any, dtype: Any) -> tensor:
     `value` is a number, or a tensor of one element, which is cast. Raises FractionForInteger for a float other than 0
     in an integer tile, and LiteralOutOfRange.
     """
-    extents, element = shape_of("full", "shape", shape), element_dtype("full", "dtype", dtype)
+    return _full("full", shape, value, dtype)
+
+
+def _full(function: str, shape: Any, value: Any, dtype: Any) -> tensor:
+    extents, element = shape_of(function, "shape", shape), element_dtype(function, "dtype", dtype)
     value = unwrap(value)
     if is_number(value) and not element.is_ptr():
         return constant(_checked(value, element), element, extents)
@@ -95,14 +99,14 @@ def _checked(value: Number, element: dtype) -> Number:
 @builtin
 def zeros(shape: Any, dtype: Any) -> tensor:
     """A tile of `shape` with zeros; a scalar for the shape `()`."""
-    return full(shape, 0, dtype)
+    return _full("zeros", shape, 0, dtype)
 
 
 @builtin
 def zeros_like(input: Any) -> tensor:
     """Zeros of the shape and dtype of a tensor."""
     x = operand("zeros_like", "input", input)
-    return full(x.shape, 0, x.dtype)
+    return _full("zeros_like", x.shape, 0, x.dtype)
 
 
 @builtin

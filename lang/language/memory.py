@@ -156,9 +156,9 @@ def at_pointers(function: str, argument: str, x: tensor, address: tensor) -> ten
 
 
 def _advice(function: str, cache: Any, eviction: Any) -> dict[str, Any]:
-    word = unwrap(cache)
-    plain = word.removeprefix(".") if isinstance(word, str) else word or ""
-    chosen = choice(function, "cache_modifier", plain, CACHES)
+    word = unwrap(cache) or ""
+    plain = word.removeprefix(".") if isinstance(word, str) else word
+    chosen = plain if plain in CACHES else choice(function, "cache_modifier", word, CACHES)
     policy = choice(function, "eviction_policy", unwrap(eviction) or "", EVICTIONS)
     return {"cache": "" if chosen == "none" else chosen, "eviction": policy}
 

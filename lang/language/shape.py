@@ -8,6 +8,7 @@ from typing import Any, cast
 from .. import semantic
 from ..context import current
 from ..errors.operations import (
+    BadArgumentKind,
     BadAxis,
     BadNumel,
     BadPermutation,

@@ -136,10 +136,10 @@ def common_shape(function: str, *shapes: Sequence[int]) -> tuple[int, ...]:
     result: list[int] = []
     for axis, extents in enumerate(zip(*padded, strict=True)):
         widest = max(extents)
-        for shape, extent in zip(padded, extents, strict=True):
+        for shape, extent in zip(shapes, extents, strict=True):
             if extent not in (1, widest):
-                other = padded[extents.index(widest)]
-                raise IncompatibleShapes(function=function, a=shape, b=other, axis=axis, x=extent, y=widest)
+                a, b = tuple(shape), tuple(shapes[extents.index(widest)])
+                raise IncompatibleShapes(function=function, a=a, b=b, axis=axis, x=extent, y=widest)
         result.append(widest)
     return tuple(result)
 

@@ -73,6 +73,7 @@ def compare(operator: str, a: Any, b: Any) -> tensor:
 def _operands(operator: str, a: Any, b: Any) -> tuple[Operand, Operand]:
     a, b = unwrap(a), unwrap(b)
     if not (is_operand(a) and is_operand(b)):
+        operator = operator.removesuffix(", NaN")
         raise BadOperands(operator=operator, a=describe(a), b=describe(b), expected="tensors or numbers")
     return a, b
 
@@ -94,7 +95,7 @@ def meet(operator: str, *operands: Operand) -> tuple[list[tensor], dtype]:
 
 
 def _arithmetic(operator: str, a: Operand, b: Operand) -> tensor:
-    values, type_ = meet(operator, a, b)
+    values, type_ = meet(operator.removesuffix(", NaN"), a, b)
     return emit(row_for(operator, type_), values, int1 if operator in COMPARISONS else type_)
 
 

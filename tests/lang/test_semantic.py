@@ -310,7 +310,7 @@ def test_flatten_and_unflatten() -> None:
         assert again[0].handle is x.handle and again[0].dtype == tl.uint8 and again[2].right[1].dtype == tl.float16
         assert [leaf.dtype for leaf in tensor_leaves(tree)] == [tl.uint8, POINTER, tl.float16]
         assert [leaf.ir_type for leaf in tensor_leaves(tree)] == [leaf.handle.type for leaf in leaves]
-        for handles in ([], [x.handle] * 4):
+        for handles in ([], [*(leaf.handle for leaf in leaves), x.handle]):
             with pytest.raises(ValueError):
                 unflatten(tree, handles)
 
@@ -346,7 +346,7 @@ def test_descriptions() -> None:
             "int32 tile of shape (4, 8)": x, "bfloat16 scalar": box.tile(tl.bfloat16), "constexpr 3": constexpr(3),
             "const pointer<float32> scalar": box.tile(pointer_type(tl.float32, const=True)), "constexpr 'a'": "a",
             "None": None, "the type float16": tl.float16, "the function load": tl.load, "the class dtype": dtype,
-            "tuple of (constexpr 1, int32 tile of shape (4, 8))": (1, x), "a object": object(), "the module math": math,
+            "tuple of (constexpr 1, int32 tile of shape (4, 8))": (1, x), "a value of type object": object(), "the module math": math,
         }  # fmt: skip
         for words, value in described.items():
             assert describe(value) == words

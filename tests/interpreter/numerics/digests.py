@@ -59,7 +59,9 @@ def sums(name: str) -> None:
         for axis in (0, 1, 2):
             show(f"sum {label} {name} {axis}", nx.sum_along(x, axis, name))
         b = np.swapaxes(x[:, :8], 1, 2)
-        show(f"dot {label} {name}", nx.dot(x[:2] if name == "f64" else x, b[:2] if name == "f64" else b, None, name, out))
+        show(
+            f"dot {label} {name}", nx.dot(x[:2] if name == "f64" else x, b[:2] if name == "f64" else b, None, name, out)
+        )
 
 
 def main() -> None:

@@ -37,6 +37,7 @@ def test_numpy_without_its_vector_code(here: list[str]) -> None:
     assert digests(NPY_DISABLE_CPU_FEATURES=" ".join(features())) == here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("feature", features()[1:])
 def test_numpy_without_one_feature_and_all_above(here: list[str], feature: str) -> None:
     assert digests(NPY_DISABLE_CPU_FEATURES=" ".join(features()[features().index(feature) :])) == here

@@ -89,7 +89,9 @@ def hard_f32(name: str) -> np.ndarray:
             turns = [*range(1, 300), *(3**n for n in range(6, 80))]
             points.append(np.array([float(mpmath.pi * k / 2) for k in turns]))
     if name in ("exp", "exp2"):
-        points.append(np.array([88.722835, 88.72284, -87.33655, -103.27893, -103.97208, 128, 127.99999, -149, -150, -151]))
+        points.append(
+            np.array([88.722835, 88.72284, -87.33655, -103.27893, -103.97208, 128, 127.99999, -149, -150, -151])
+        )
     if name == "erf":
         points.append(np.arange(1, 780) / 128)
     every = np.concatenate(points)
@@ -144,7 +146,11 @@ def test_f64(name: str) -> None:
         every = np.clip(every, -1e60, 1e60)
     x = np.concatenate([every[np.isfinite(every)], rng.uniform(-30, 30, 200), 1 + rng.standard_normal(50) * 1e-9])
     check(name, x, "f64")
-    check(name, np.array([0.0, -0.0, 1.0, 4.0, 0.5, -708.5, -745.2, -1074.0, -1075.0, 710.0, 1024.0, 5e-324, np.nan]), "f64")
+    check(
+        name,
+        np.array([0.0, -0.0, 1.0, 4.0, 0.5, -708.5, -745.2, -1074.0, -1075.0, 710.0, 1024.0, 5e-324, np.nan]),
+        "f64",
+    )
 
 
 @pytest.mark.parametrize("fmt", ["f16", "bf16", "f32", "f64"])
@@ -156,13 +162,20 @@ def test_special_values(name: str, fmt: str) -> None:
         "log": [-inf, -inf, inf, nan], "log2": [-inf, -inf, inf, nan], "rsqrt": [inf, -inf, 0.0, nan],
         "sin": [0.0, -0.0, nan, nan], "tanh": [0.0, -0.0, 1, -1],
     }[name]  # fmt: skip
-    got = getattr(nx, name)(nx.round_to(np.array([0.0, -0.0, inf, -inf, nan, -1.0 if name in POSITIVE else nan]), fmt), fmt)
+    got = getattr(nx, name)(
+        nx.round_to(np.array([0.0, -0.0, inf, -inf, nan, -1.0 if name in POSITIVE else nan]), fmt), fmt
+    )
     expected = nx.round_to(np.array([*want, nan, nan], dtype=np.float64), fmt)
     assert np.array_equal(got.view(FORMATS[fmt].carrier), expected.view(FORMATS[fmt].carrier))
 
 
 def test_halves_of_the_smallest_number_are_exact_ties() -> None:
-    assert nx.exp2(np.array([-149.0, -150.0, -150.5, -149.5], np.float32), "f32").tolist() == [2.0**-149, 0, 0, 2.0**-149]
+    assert nx.exp2(np.array([-149.0, -150.0, -150.5, -149.5], np.float32), "f32").tolist() == [
+        2.0**-149,
+        0,
+        0,
+        2.0**-149,
+    ]
     assert nx.exp2(np.array([-24.0, -25.0], np.float16), "f16").tolist() == [2.0**-24, 0.0]
     assert nx.exp2(np.array([-1074.0, -1075.0, -1074.5]), "f64").tolist() == [5e-324, 0.0, 5e-324]
 

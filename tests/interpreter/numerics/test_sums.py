@@ -102,7 +102,15 @@ def test_sum_along_any_axis(axis: int) -> None:
 @pytest.mark.parametrize("name", ["f16", "bf16", "f32", "f64"])
 def test_sum_of_special_values(name: str, axis: int) -> None:
     inf, nan = math.inf, math.nan
-    rows = [[inf, 1, 2], [inf, -inf, 0], [nan, 1, 1], [-inf, -inf, 1], [-0.0, -0.0, -0.0], [-0.0, 0.0, -0.0], [1, -1, 0]]
+    rows = [
+        [inf, 1, 2],
+        [inf, -inf, 0],
+        [nan, 1, 1],
+        [-inf, -inf, 1],
+        [-0.0, -0.0, -0.0],
+        [-0.0, 0.0, -0.0],
+        [1, -1, 0],
+    ]
     x = stored(np.array(rows), name)
     got = numbers(nx.sum_along(x if axis else x.T, axis, name), name)
     assert np.array_equal(got, np.array([inf, nan, nan, -inf, 0, 0, 0]), equal_nan=True)
@@ -122,7 +130,9 @@ def test_sum_of_any_f64(values: list[float]) -> None:
     check_sum(np.array([values]), "f64", "f64")
 
 
-def check_dot(a: np.ndarray, b: np.ndarray, acc: np.ndarray | None, fmt: str, out: str, b_fmt: str | None = None) -> None:
+def check_dot(
+    a: np.ndarray, b: np.ndarray, acc: np.ndarray | None, fmt: str, out: str, b_fmt: str | None = None
+) -> None:
     got = numbers(nx.dot(a, b, acc, fmt, out, b_fmt=b_fmt), out)
     left, right = numbers(a, fmt), numbers(b, b_fmt or fmt)
     start = np.zeros(got.shape) if acc is None else numbers(acc, out)
