@@ -60,7 +60,7 @@ $(TRITON)/.ready: pyproject.toml
 	@touch $@
 
 bench-interpreters: $(TRITON)/.ready
-	PYTHONPATH=. $(TRITON)/bin/python -m tilewright.bench.interpreters --store reports/data/interpreters.jsonl
+	TRITON_INTERPRET=1 PYTHONPATH=. $(TRITON)/bin/python -m tilewright.bench.interpreters --store reports/data/interpreters.jsonl
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks

@@ -1,8 +1,9 @@
 """Tilewright: a block-level kernel language for GPUs, with a NumPy reference that defines what kernels mean."""
 
+from tilewright.lang import CompilationError, CompilerBug, TilewrightError, constexpr_function, knobs
+from tilewright.runtime import JITFunction, LaunchError, cdiv, jit, next_power_of_2
+
 from . import language
-from .lang import CompilationError, CompilerBug, TilewrightError, constexpr_function, knobs
-from .runtime import JITFunction, LaunchError, cdiv, jit, next_power_of_2
 
 __version__ = "0.1.0"
 

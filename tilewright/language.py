@@ -1,4 +1,4 @@
 """The language as kernels import it: `import tilewright.language as tl`."""
 
-from .lang.language import *  # noqa: F403
-from .lang.language import __all__ as __all__
+from tilewright.lang.language import *  # noqa: F403
+from tilewright.lang.language import __all__ as __all__

@@ -26,8 +26,8 @@ from tilewright.lang import (
 )
 
 from ..storage import Codes
-from .formats import Irrational, Real, decode, encode, is_nan, least_exponent, max_code, ordinal, ulp_of
-from .reals import REAL_RULES
+from .formats import Irrational, Real, as_real, decode, is_nan, least_exponent, max_code, ordinal, round_result, ulp_of
+from .reals import REAL_RULES, real_product
 from .tiles import dot_terms, float_formats, lines, real_dot, real_line_sum
 
 #: Bits to which an irrational result is enclosed before it is widened by the contract.
@@ -58,10 +58,10 @@ def widened(real: Real, fmt: FloatType, slack: Callable[[Fraction], Fraction]) -
     if isinstance(ends, float):
         if math.isnan(ends):
             return None
-        code = encode(ends, fmt)
+        code = round_result(ends, fmt)
         return ordinal(code, fmt), ordinal(code, fmt)
     low, high = ends[0] - slack(ends[0]), ends[1] + slack(ends[1])
-    return tuple(ordinal(encode(end or 0.0, fmt), fmt) for end in (low, high))  # type: ignore[return-value]
+    return tuple(ordinal(round_result(end or 0.0, fmt), fmt) for end in (low, high))  # type: ignore[return-value]
 
 
 def _ulp(contract: Ulp, operation: Operation, operands: Sequence[Codes]) -> Iterator[Range]:
@@ -84,29 +84,45 @@ def _abs_rel(contract: AbsRel, operation: Operation, operands: Sequence[Codes]) 
 
 
 def _sum(contract: Sum, operation: Operation, operands: Sequence[Codes]) -> Iterator[Range]:
-    """g(n - 1) * sum |x|, g(k) = k * u / (1 - k * u); 8-bit formats add in f32."""
-    (fmt,) = float_formats(operation)
+    """g(n - 1) * sum |x|, g(k) = k * u / (1 - k * u); 8-bit formats add in f32. A `dot` adds acc and K products."""
+    fmt = element_of(operation.results[0].type)
+    assert isinstance(fmt, FloatType)
     adds_in = _BY_NAME.get(contract.unit, F32 if fmt.width == 8 else fmt)
+    for real, terms in _dots(operation, operands) if operation.name == "dot" else _line_sums(operation, operands):
+        steps = (len(terms) - 1) * unit(adds_in)
+        yield _order_free(real, terms, steps / (1 - steps), fmt)
+
+
+def _line_sums(operation: Operation, operands: Sequence[Codes]) -> Iterator[tuple[Real, list[Real]]]:
+    """For each element of a sum its real value and its terms."""
+    (fmt,) = float_formats(operation)
     for line in lines(operation, operands[0]):
-        steps = (len(line) - 1) * unit(adds_in)
-        yield _order_free(real_line_sum(line, fmt), [decode(code, fmt) for code in line], steps / (1 - steps), fmt)
+        yield real_line_sum(line, fmt), [as_real(decode(code, fmt)) for code in line]
+
+
+def _dots(operation: Operation, operands: Sequence[Codes]) -> Iterator[tuple[Real, list[Real]]]:
+    """For each element of a `dot` its real value, and its terms: the products and acc."""
+    left, right, fmt = float_formats(operation)
+    for acc, pairs in dot_terms(operation, operands):
+        products = [real_product(decode(a, left), decode(b, right)) for a, b in pairs]
+        yield real_dot(acc, pairs, operation), [*products, as_real(decode(acc, fmt))]
 
 
 def _mma(contract: Mma, operation: Operation, operands: Sequence[Codes]) -> Iterator[Range]:
     """As `Bounded.dot`: each block of products is aligned to its largest exponent and truncated to the accumulator."""
-    left, right, fmt = float_formats(operation)
-    for acc, pairs in dot_terms(operation, operands):
-        blocks = -(-len(pairs) // contract.terms)
+    fmt = element_of(operation.results[0].type)
+    assert isinstance(fmt, FloatType)
+    for real, terms in _dots(operation, operands):
+        blocks = -(-(len(terms) - 1) // contract.terms)
         per_block = (contract.terms + 1) * Fraction(2) ** (2 - contract.fraction) + 2 * unit(fmt)
-        sizes = [decode(a, left) * decode(b, right) for a, b in pairs]
-        yield _order_free(real_dot(acc, pairs, operation), [*sizes, decode(acc, fmt)], blocks * per_block, fmt)
+        yield _order_free(real, terms, blocks * per_block, fmt)
 
 
-def _order_free(real: Real, terms: Sequence[float], relative: Fraction, fmt: FloatType) -> Range:
+def _order_free(real: Real, terms: Sequence[Real], relative: Fraction, fmt: FloatType) -> Range:
     """A sum in any order, within `relative` of the sum of magnitudes; anything where a partial sum may overflow."""
-    if not all(map(math.isfinite, terms)):
+    if any(isinstance(term, float) and not math.isfinite(term) for term in terms):
         return widened(real, fmt, lambda size: Fraction(0))
-    total = sum((abs(Fraction(term)) for term in terms), Fraction(0))
+    total = sum((abs(term) for term in terms if isinstance(term, Fraction)), Fraction(0))
     if total * (1 + relative) > Fraction(decode(max_code(fmt), fmt)):
         return ANY
     floor = Fraction(2) ** (least_exponent(fmt) - fmt.mantissa - 1)
@@ -130,7 +146,7 @@ def allowed(operation: Operation, operands: Sequence[Codes]) -> list[Range] | No
     contracts, fmt = operation.definition.contracts, element_of(operation.results[0].type)
     if contracts is None or not isinstance(fmt, FloatType):
         return None
-    contract = contracts.of(fmt)
+    contract = contracts.of(fmt, next(iter(float_formats(operation)), None))
     if isinstance(contract, Exact) or type(contract) not in _RANGES:
         return None
     return list(_RANGES[type(contract)](contract, operation, operands))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..constexpr import unwrap
 from ..context import Options, building
-from ..dtypes import dtype, ir_scalar
+from ..dtypes import dtype, ir_scalar, show
 from ..errors.base import CompilationError, CompilerBug
 from ..errors.operations import RegionResult
 from ..errors.syntax import (
@@ -146,7 +146,7 @@ class Generator:
         values = (value,) if parts is None else parts
         leaves = [x for x in values if isinstance(x, tensor) and not x.shape]
         if len(leaves) != len(values) or [x.dtype for x in leaves] != list(types):
-            expected = ", ".join(f"a {type_} scalar" for type_ in types)
+            expected = ", ".join(f"{show(type_)} scalar" for type_ in types)
             name = getattr(function, "__name__", "the function")
             raise RegionResult(function=name, found=describe(value), expected=expected)
         return leaves

@@ -9,12 +9,12 @@ from typing import Any
 
 from ..dtypes import int1
 from ..errors.syntax import MismatchedBranches, MismatchedReturns
-from ..ir import Block, Builder, Value
+from ..ir import Block, Builder, Operation, Value
 from ..ops.control import IF, YIELD
 from ..ops.shape import POISON
 from ..semantic import constant, logical_not
 from ..types import Type
-from ..values import Tree, describe, flatten, tensor, tensor_leaves, unflatten
+from ..values import Tree, describe, flatten, tensor, unflatten
 from .scopes import ABSENT, Binding, Exits, Flag, Missing, Scope
 from .walker import Arm, Walker, decay
 
@@ -44,9 +44,10 @@ class Join:
             (leaves_a, tree_a), (leaves_b, tree_b) = self._decayed(self.then, a), self._decayed(self.other, b)
             if tree_a != tree_b:
                 return None
-        if all(x.handle is y.handle for x, y in zip(leaves_a, leaves_b, strict=True)):
+        pairs = list(zip(handles(leaves_a), handles(leaves_b), strict=True))
+        if all(x is y for x, y in pairs):
             return tree_a, lambda results: a
-        return tree_a, self._yield(tree_a, handles(leaves_a), handles(leaves_b))
+        return tree_a, self._yield(tree_a, pairs)
 
     def _decayed(self, arm: Arm, value: Any) -> tuple[list[tensor], Tree]:
         with self._inside(arm.block):
@@ -54,20 +55,27 @@ class Join:
 
     def one(self, arm: Arm, value: Any) -> Finish:
         """Yield a value that only this arm has; from the other one it is never read."""
+        dead = self.other if arm is self.then else self.then
         leaves, tree = flatten(value)
-        poison = self._poison(self.other if arm is self.then else self.then, tree)
-        sides = (handles(leaves), poison) if arm is self.then else (poison, handles(leaves))
-        return self._yield(tree, *sides)
+        pairs: list[tuple[Value, Value]] = []
+        for leaf in handles(leaves):
+            stand_in = self._poison(leaf, dead) if is_inside(leaf, arm.block) else leaf
+            pairs.append((leaf, stand_in) if arm is self.then else (stand_in, leaf))
+        return self._yield(tree, pairs)
 
-    def _poison(self, arm: Arm, tree: Tree) -> list[Value]:
+    def _poison(self, leaf: Value, arm: Arm) -> Value:
         with self._inside(arm.block):
-            return [self.walker.builder.value(POISON, (), None, leaf.ir_type) for leaf in tensor_leaves(tree)]
+            return self.walker.builder.value(POISON, (), None, leaf.type)
 
-    def _yield(self, tree: Tree, a: list[Value], b: list[Value]) -> Finish:
-        start = len(self.yields[0])
-        self.yields[0].extend(a)
-        self.yields[1].extend(b)
-        return lambda results: unflatten(tree, results[start : start + len(a)])
+    def _yield(self, tree: Tree, pairs: list[tuple[Value, Value]]) -> Finish:
+        """Yield the pairs that differ; the others are the same value after the join."""
+        places: list[int | Value] = []
+        for a, b in pairs:
+            places.append(a if a is b else len(self.yields[0]))
+            if a is not b:
+                self.yields[0].append(a)
+                self.yields[1].append(b)
+        return lambda results: unflatten(tree, [results[p] if isinstance(p, int) else p for p in places])
 
     def _inside(self, block: Block) -> Any:
         return inside(self.walker.builder, block)
@@ -140,8 +148,8 @@ class Join:
             return lambda results: a
         if isinstance(a, bool) and isinstance(b, bool):
             return lambda results: self.condition if a else logical_not(self.condition)
-        sides = [[self._materialise(arm, f)] for arm, f in ((self.then, a), (self.other, b))]
-        return self._yield(flatten(self.condition)[1], *sides)
+        pair = (self._materialise(self.then, a), self._materialise(self.other, b))
+        return self._yield(flatten(self.condition)[1], [pair])
 
     def _materialise(self, arm: Arm, flag: Flag) -> Value:
         if isinstance(flag, tensor):
@@ -202,6 +210,14 @@ class inside:
     def __exit__(self, *_: object) -> None:
         if self.outer is not None:
             self.builder.at_end(self.outer)
+
+
+def is_inside(value: Value, block: Block) -> bool:
+    """Whether a value is defined in a block or deeper."""
+    place = value.owner if isinstance(value.owner, Block) else value.owner.block
+    while place is not None and place is not block:
+        place = place.parent.block if isinstance(place.parent, Operation) else None
+    return place is block
 
 
 def handles(leaves: list[tensor]) -> list[Value]:

@@ -65,16 +65,12 @@ def unsqueeze(input: Any, dim: Any) -> tensor:
 
 @member
 def squeeze(input: Any, dim: Any) -> tensor:
-    """The tile without dimension `dim`, whose extent is 1. Raises BadAxis."""
+    """The tile without dimension `dim`, whose extent is 1. Raises BadAxis, BadArgumentKind."""
     x = operand("squeeze", "input", input)
     axis = axis_of("squeeze", dim, len(x.shape))
     if x.shape[axis] != 1:
-        raise BadAxis(
-            function="squeeze",
-            axis=axis,
-            rank=len(x.shape),
-            expected=f"one of extent 1 in {x.shape}",
-        )
+        found = f"a dimension of extent {x.shape[axis]}"
+        raise BadArgumentKind(function="squeeze", argument="dim", found=found, expected="a dimension of extent 1")
     return reshaped(RESHAPE, x, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
 
 

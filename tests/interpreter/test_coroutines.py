@@ -301,7 +301,7 @@ kernel @poll(%flags: ptr<i32>, %out: ptr<i32>) {
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_change_between_two_looks_of_one_round_is_not_lost(seed: int) -> None:
-    """The waiting program looks at two flags a round and leaves for the first, which may be set just after that look."""
+    """Program 1 looks at two flags a round and leaves for the first, which may be set just after that look."""
     text = """
 kernel @two(%flags: ptr<i32>, %out: ptr<i32>) {
   %pid = program_id {axis = 0} : i32
