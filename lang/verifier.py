@@ -40,11 +40,10 @@ from typing import NoReturn, TypeAlias
 
 from .errors.base import CompilerBug
 from .ir import UNKNOWN_LOCATION, Block, Function, Location, Module, Operation, Value
+from .knobs import knobs
 from .opdef import OPS, OpTypeError
 from .printer import print_operation
 from .types import SCALARS_BY_NAME, PointerType, TileType, Type, element_of
-
-MAX_NUMEL = 1 << 20
 
 Types: TypeAlias = tuple[Type, ...]
 #: For each region of an operation: the types that it takes, and the types that its terminator passes on.
@@ -252,8 +251,8 @@ class _FunctionChecker:
             return
         if not type_.shape or any(extent < 1 or extent & (extent - 1) for extent in type_.shape):
             self.fail("V10", f"{type_} has an extent that is no power of two, or none", operation)
-        if type_.numel > MAX_NUMEL:
-            self.fail("V10", f"{type_} has {type_.numel} elements, more than {MAX_NUMEL}", operation)
+        if type_.numel > knobs.max_tile_numel:
+            self.fail("V10", f"{type_} has {type_.numel} elements, more than {knobs.max_tile_numel}", operation)
         if type_.layout is not None and type_.layout.shape != type_.shape:
             self.fail("V10", f"{type_} has a layout of the shape {type_.layout.shape}", operation)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -179,6 +180,8 @@ class JITFunction(DeviceFunction):
             module = generate(
                 self, specialization.signature, specialization.constants, specialization.attributes, frontend
             )
+            if knobs.print_ir:
+                print(print_module(module), file=sys.stderr)
             handle = device.load(module)
             kernel = CompiledKernel(self.name, key, module, device, handle, options, specialization)
             self._compiled[key] = kernel

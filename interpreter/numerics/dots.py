@@ -30,6 +30,8 @@ _U = 2.0**-53
 _SLACK = 1.001
 _BLOCK = 1 << 15
 """Result elements (of 8 bytes) worked on at a time, so that temporaries stay in the second-level cache."""
+_FEW_PLACES = 32
+"""Up to so many open elements a redo costs less than looking for exact ones."""
 _TERMS_AT_ONCE = 1 << 18
 
 
@@ -124,11 +126,21 @@ def _dot_block(result: Array, block: _Block) -> None:
         row, column = block.rows_and_columns(places)
         size = rows.reshape(-1)[row] * columns.reshape(-1)[column]
         size += 0.0 if acc is None else np.abs(acc.reshape(-1)[places])
-        error = np.where(_exact(places, size, block), 0.0, unit * size)
-        result[places], still = round_enclosure(value.reshape(-1)[places], error, block.out)
-        still |= ~np.isfinite(error) | (block.out == "f64") & (error > 0)
-        _redo(result, places[still], block)
-    _redo(result, _negative_zeros(value, acc), block)
+        places = _enclose_again(result, value.reshape(-1), places, size, unit, block)
+    places = np.concatenate([places, _negative_zeros(value, acc)])
+    if len(places):
+        _redo(result, places, block)
+
+
+def _enclose_again(result: Array, value: F64Array, places: Array, size: F64Array, unit: float, block: _Block) -> Array:
+    """Settle elements by bounds of their own (`size` is sum |terms|) and return the places of those still open."""
+    exact = _exact(places, size, block) if len(places) > _FEW_PLACES else False
+    error = np.where(exact, 0.0, unit * size)
+    result[places], open_ = round_enclosure(value[places], error, block.out)
+    open_ |= ~np.isfinite(error)
+    if block.out == "f64":
+        open_ |= error > 0
+    return places[open_]
 
 
 def _exact(places: Array, size: F64Array, block: _Block) -> NDArray[np.bool_]:

@@ -24,6 +24,8 @@ from .formats import FORMATS
 _U = 2.0**-53
 _SLACK = 1.001
 """Covers the higher-order terms of the bounds, and the rounding of the bound itself."""
+_FEW_ROWS = 8
+"""Up to so many rows the exact sum costs less than the error-free additions."""
 _TERMS_AT_ONCE = 1 << 18
 """Terms (of 8 bytes) that an exact redo gathers at a time."""
 
@@ -63,14 +65,21 @@ def _cascade(terms: F64Array) -> tuple[F64Array, F64Array, F64Array]:
     return terms[:, 0], error, size
 
 
-def _exact_row(row: list[float], fmt: str) -> Array:
-    """The sum of one row of finite terms, exactly, rounded once."""
-    try:
-        nearest = math.fsum(row)
-        residue = math.fsum([*row, -nearest])
-    except OverflowError:
-        return exact_rational_sum(sum((Fraction(term) for term in row), Fraction(0)), fmt)
-    return _finish_exact(nearest, residue, fmt)
+def _exact_rows(terms: F64Array, fmt: str) -> Array:
+    """The sums of a few rows of finite terms, exactly, each rounded once."""
+    nearest, residue = np.empty(len(terms)), np.empty(len(terms))
+    overflow: list[int] = []
+    for place, row in enumerate(terms.tolist()):
+        try:
+            nearest[place] = math.fsum(row)
+            residue[place] = math.fsum([*row, -nearest[place]])
+        except OverflowError:
+            nearest[place] = residue[place] = 0.0
+            overflow.append(place)
+    result = _finish_exact(nearest, residue, fmt)
+    for place in overflow:
+        result[place] = exact_rational_sum(sum(map(Fraction, terms[place].tolist()), Fraction(0)), fmt)
+    return result
 
 
 def exact_rational_sum(total: Fraction, fmt: str) -> Array:
@@ -80,18 +89,18 @@ def exact_rational_sum(total: Fraction, fmt: str) -> Array:
     except OverflowError:
         return finish(np.asarray(math.inf if total > 0 else -math.inf), fmt)
     rest = total - Fraction(nearest)
-    return _finish_exact(nearest, float((rest > 0) - (rest < 0)), fmt)
+    return _finish_exact(np.asarray(nearest), np.asarray(float((rest > 0) - (rest < 0))), fmt)
 
 
-def _finish_exact(nearest: float, residue: float, fmt: str) -> Array:
-    """Round to `fmt` a number given as the nearest f64 and the sign of what is missing."""
-    if fmt == "f64":
-        return np.asarray(nearest)
-    return finish(to_odd(np.asarray(nearest), np.asarray(residue)), fmt)
+def _finish_exact(nearest: F64Array, residue: F64Array, fmt: str) -> Array:
+    """Round to `fmt` numbers given as the nearest f64 and what is missing, of which only the sign counts."""
+    return nearest if fmt == "f64" else finish(to_odd(nearest, residue), fmt)
 
 
 def _exact_finite(terms: F64Array, fmt: str) -> Array:
     """The real sums of the rows of finite f64 `terms` [rows, n], each rounded once to `fmt`; zero sums are +0.0."""
+    if len(terms) <= _FEW_ROWS:
+        return _exact_rows(terms, fmt)
     carrier = FORMATS[fmt].carrier
     value, error, size = _cascade(terms)
     value, rest = two_sum(value, error)
@@ -102,8 +111,8 @@ def _exact_finite(terms: F64Array, fmt: str) -> Array:
         result = finish(sum_to_odd(value, rest - slop), fmt)
         upper = finish(sum_to_odd(value, rest + slop), fmt)
     unsettled = (result.view(carrier) != upper.view(carrier)) | ~np.isfinite(value)
-    for index in np.flatnonzero(unsettled):
-        result[index] = _exact_row(terms[index].tolist(), fmt)
+    if unsettled.any():
+        result[unsettled] = _exact_rows(terms[unsettled], fmt)
     return result
 
 

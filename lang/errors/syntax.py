@@ -173,14 +173,6 @@ class LoopCarriedTypeChanged(CompilationError):
     hint = "start with the final type, for example `tl.zeros(shape, dtype)`, or use another name inside"
 
 
-class ConstexprChangedInLoop(CompilationError):
-    """A constexpr gets another value in a loop that runs at run time."""
-
-    message = "`{name}` is {before} before the loop at line {line}, and {after} after an iteration"
-    expected = "the same compile-time value, since the loop runs at run time"
-    hint = "drop the annotation to make it a runtime value, or unroll the loop with `tl.static_range`"
-
-
 class MismatchedReturns(CompilationError):
     """Two `return` statements of one function give different types."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..errors.base import CompilationError
-from ..errors.syntax import ConstexprChangedInLoop, LoopCarriedTypeChanged
+from ..errors.syntax import LoopCarriedTypeChanged
 from ..ir import Block, Operation, Value
 from ..ops.control import CONDITION, FOR, WHILE, YIELD
 from ..types import Type
@@ -71,7 +71,7 @@ class Carries:
                 self.walker.bind(variable.name, value, variable.binding.node)
 
     def final(self, arm_block: Block, scope: Scope, unchanged: Sequence[Value]) -> list[Value]:
-        """The IR values at the end of an iteration. Raises LoopCarriedTypeChanged and ConstexprChangedInLoop.
+        """The IR values at the end of an iteration. Raises LoopCarriedTypeChanged.
 
         Where every path returns they do not count: `unchanged` is the answer.
         """
@@ -90,11 +90,10 @@ class Carries:
         return handles(leaves)
 
     def _changed(self, variable: Carried, held: Binding) -> CompilationError:
-        kind = ConstexprChangedInLoop if variable.binding.is_constexpr else LoopCarriedTypeChanged
         source = self.walker.source
         before = describe(unflatten(variable.tree, variable.initial))
         line = source.line(self.node)
-        error = kind(name=variable.name, before=before, after=describe(held.value), line=line)
+        error = LoopCarriedTypeChanged(name=variable.name, before=before, after=describe(held.value), line=line)
         return error.at(source.span(held.node))
 
     def leave(self, values: Sequence[Value], inner: Scope) -> None:

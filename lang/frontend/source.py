@@ -64,8 +64,8 @@ def read_source(function: FunctionType, name: str) -> Source:
     code = function.__code__
     try:
         lines, first = inspect.getsourcelines(code)
-    except (OSError, TypeError, SyntaxError) as error:
-        raise SourceUnavailable(function=name, reason=f"{code.co_filename}: {error}") from None
+    except (OSError, TypeError, SyntaxError):
+        raise SourceUnavailable(function=name, reason=f"there is no text of {code.co_filename}") from None
     # An indented function is parsed inside a block, which leaves its columns and the text of its strings alone.
     shift = int(lines[0][:1].isspace())
     try:

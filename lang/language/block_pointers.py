@@ -167,7 +167,7 @@ def _along(x: tensor, axis: int, rank: int) -> tensor:
 
 def padding(block: block_pointer, option: Any) -> float | None:
     """What fills the lanes outside: 0, NaN or nothing in particular. Raises BadChoice, NanForIntegers."""
-    word = choice("load", "padding_option", unwrap(option) or "", PADDINGS)
+    word = choice("load", "padding_option", option, PADDINGS)
     pointer = block.base.dtype
     assert isinstance(pointer, pointer_type)
     if word == "nan" and not pointer.element_ty.is_floating():

@@ -11,9 +11,10 @@ from ..dtypes import check_shape, dtype, int32, show
 from ..errors.operations import BadGridAxis, BadRange, FractionForInteger, LiteralOutOfRange, NotOneElement
 from ..ops.shape import ARANGE, NUM_PROGRAMS, PROGRAM_ID
 from ..promotion import Number, is_number
+from ..semantic.casts import ROUNDINGS
 from ..semantic.core import constant, splat
 from ..values import describe, tensor
-from .arguments import element_dtype, integer, operand, shape_of
+from .arguments import choice, element_dtype, flag, integer, operand, shape_of
 from .builtin import builtin, member
 from .shape import item
 
@@ -126,8 +127,11 @@ def cast(input: Any, dtype: Any, fp_downcast_rounding: Any = None, bitcast: Any 
     default). Integers and 8-bit floats convert into each other as with any float. Pointers convert to int64, int1
     (non-null) and other pointers. Raises CannotCast, BitcastWidths, RoundingNotAllowed, BadChoice.
     """
-    target = element_dtype("cast", "dtype", dtype)
-    return semantic.cast(operand("cast", "input", input), target, unwrap(fp_downcast_rounding), bool(unwrap(bitcast)))
+    x, target = operand("cast", "input", input), element_dtype("cast", "dtype", dtype)
+    rounding = unwrap(fp_downcast_rounding)
+    if rounding is not None:
+        rounding = choice("cast", "fp_downcast_rounding", rounding, ROUNDINGS)
+    return semantic.cast(x, target, rounding, flag("cast", "bitcast", bitcast))
 
 
 @member

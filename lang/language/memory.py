@@ -156,10 +156,10 @@ def at_pointers(function: str, argument: str, x: tensor, address: tensor) -> ten
 
 
 def _advice(function: str, cache: Any, eviction: Any) -> dict[str, Any]:
-    word = unwrap(cache) or ""
+    word = unwrap(cache)
     plain = word.removeprefix(".") if isinstance(word, str) else word
-    chosen = plain if plain in CACHES else choice(function, "cache_modifier", word, CACHES)
-    policy = choice(function, "eviction_policy", unwrap(eviction) or "", EVICTIONS)
+    chosen = choice(function, "cache_modifier", plain, CACHES)
+    policy = choice(function, "eviction_policy", eviction, EVICTIONS)
     return {"cache": "" if chosen == "none" else chosen, "eviction": policy}
 
 

@@ -9,14 +9,15 @@ from .. import semantic
 from ..constexpr import unwrap
 from ..context import current, current_generator
 from ..dtypes import dtype, int32
-from ..errors.operations import AxisNeeded, BadOperand, IncompatibleShapes, ReduceNeedsTile
+from ..errors.operations import AxisNeeded, BadArgumentKind, BadOperand, IncompatibleShapes, ReduceNeedsTile
+from ..frontend.function import DeviceFunction
 from ..opdef import OpDef
 from ..ops import reduce as rows
 from ..promotion import extremum_type, sum_type
 from ..semantic.core import add_dimension, reshaped, splat
 from ..values import describe, tensor
 from .arguments import axis_of, element_dtype, flag, tile
-from .builtin import member
+from .builtin import is_builtin, member
 from .shape import ravel
 
 #: The rows of a reduction for floats, signed and unsigned integers; None where it does not exist.
@@ -175,15 +176,12 @@ def reduce(input: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: Any
 
     `combine_fn` is kernel code: it takes N accumulated and N next scalars and returns N of the same types. It must be
     associative; elements keep their order. The result has the input's form and dtypes.
-    Raises BadAxis, ReduceNeedsTile, IncompatibleShapes, RegionResult.
+    Raises BadAxis, ReduceNeedsTile, IncompatibleShapes, RegionResult, BadArgumentKind.
     """
-    several = isinstance(input, tuple | list)
-    given = tuple(map(unwrap, cast("Sequence[Any]", input))) if several else (input,)
-    tiles = [_reducible("reduce", each) for each in given]
-    shape = tiles[0].shape
-    for each in tiles[1:]:
-        if each.shape != shape:
-            raise _shapes_differ(shape, each.shape)
+    tiles, shape = _tiles(input)
+    if not (is_builtin(combine_fn) or isinstance(combine_fn, DeviceFunction)):
+        expected = "a @tilewright.jit function, or one of tl"
+        raise BadArgumentKind(function="reduce", argument="combine_fn", found=describe(combine_fn), expected=expected)
     sources = [_along("reduce", each, axis) for each in tiles]
     types: list[dtype] = [each.dtype for each in tiles]
     region = current_generator().inline_region(combine_fn, [*types, *types])
@@ -193,7 +191,20 @@ def reduce(input: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: Any
     if flag("reduce", "keep_dims", keep_dims):
         kept = None if axis is None else sources[0][1]
         results = tuple(_kept(result, len(shape), kept) for result in results)
-    return results if several else results[0]
+    return results if isinstance(input, tuple | list) else results[0]
+
+
+def _tiles(input: Any) -> tuple[list[tensor], tuple[int, ...]]:
+    """The tiles of one reduction, and their shape."""
+    given = tuple(map(unwrap, cast("Sequence[Any]", input))) if isinstance(input, tuple | list) else (input,)
+    if not given:
+        found, expected = "an empty tuple", "a tile, or a tuple of them"
+        raise BadArgumentKind(function="reduce", argument="input", found=found, expected=expected)
+    tiles = [_reducible("reduce", each) for each in given]
+    for each in tiles[1:]:
+        if each.shape != tiles[0].shape:
+            raise _shapes_differ(tiles[0].shape, each.shape)
+    return tiles, tiles[0].shape
 
 
 def _shapes_differ(a: tuple[int, ...], b: tuple[int, ...]) -> IncompatibleShapes:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from tilewright.interpreter import Buffer, Options, execute
-from tilewright.lang import Module, knobs
+from tilewright.lang import Module, knobs, parse_type
 
 from ..arguments import ArrayArgument
 from ..grid import Extents
@@ -48,6 +48,5 @@ def run_options(options: CompileOptions) -> Options:
 def _buffer(name: str, part: Any) -> Any:
     if not isinstance(part, ArrayArgument):
         return part
-    return Buffer(
-        name, part.lowest, part.nbytes, part.readonly, part.owner, part.shape, part.dtype, origin=part.address
-    )
+    public = parse_type(part.dtype).facts.public  # as NumPy and messages spell it
+    return Buffer(name, part.lowest, part.nbytes, part.readonly, part.owner, part.shape, public, origin=part.address)

@@ -1,7 +1,7 @@
 """Compile small source functions, and look at the IR that comes of them."""
 
+import re
 from collections.abc import Callable, Mapping
-from types import FunctionType
 from typing import Any
 
 from tilewright.lang import CompilationError, Module, print_module
@@ -40,14 +40,17 @@ def mistake(function: Callable[..., Any], constants: Mapping[str, Any] | None = 
     raise AssertionError(f"{function} has no mistake")
 
 
-def shown(error: CompilationError, function: Any) -> str:
-    """The text of an error with the file as FILE, and line numbers counted from the first line of `function`."""
-    plain: FunctionType = getattr(function, "function", function)
-    file, first = plain.__code__.co_filename, plain.__code__.co_firstlineno
-    text = str(error).replace(file, "FILE")
-    lines = sorted({span.line for span in error.spans}, key=lambda n: -len(str(n)))
-    for line in lines:
-        relative = line - first + 1
-        text = text.replace(f"FILE:{line}:", f"FILE:{relative}:").replace(f"{line:>5} |", f"{relative:>5} |")
-        text = text.replace(f"at line {line} ", f"at line {relative} ")
-    return text
+def shown(error: CompilationError, *functions: Any) -> str:
+    """The text of an error with the file as FILE, and line numbers counted from the `def` of the function they are in.
+
+    `functions` are those that the error goes through, the kernel first.
+    """
+    captured = [each if isinstance(each, DeviceFunction) else DeviceFunction(each) for each in functions]
+    sources = {each.qualified: each.source for each in captured}
+    text = str(error)
+    for span in error.spans:
+        source = sources[span.source]
+        line = span.line - source.line(source.tree) + 1
+        text = text.replace(f"{span.file}:{span.line}:", f"FILE:{line}:").replace(f"{span.line:>5} |", f"{line:>5} |")
+    kernel = captured[0].source
+    return re.sub(r"line (\d+)", lambda found: f"line {int(found[1]) - kernel.line(kernel.tree) + 1}", text)
