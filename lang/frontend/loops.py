@@ -321,23 +321,22 @@ def _bind_fresh(walker: Walker, fresh: Sequence[tuple[str, Binding]], values: Se
 def _unless_stopped(walker: Walker, parts: WhileParts, stop: tensor, condition: Flag) -> Value:
     """In `before`: whether to go on, evaluating the condition only if the loop has not been stopped."""
     block = parts.before
-    with inside(walker.builder, block):
-        if condition is True or condition is False:
-            return logical_not(stop).handle
-        if all(operation.definition.is_pure for operation in block.operations):
-            return logical_and(logical_not(stop), condition).handle
+    moved = [i for i, value in enumerate(parts.passed) if value not in block.arguments]
+    if not moved and all(operation.definition.is_pure for operation in block.operations):
+        with inside(walker.builder, block):
+            go = logical_not(stop)
+            return go.handle if condition is True else logical_and(go, condition).handle
     # What the condition does must not happen once more after a `break`: its operations move into an `if`.
     inner, stopped = Block(), Block()
     inner.operations, block.operations = block.operations, []
     for operation in inner.operations:
         operation.block = inner
-    moved = [i for i, value in enumerate(parts.passed) if value not in block.arguments]
     with inside(walker.builder, inner):
-        walker.builder.create(YIELD, [condition.handle, *(parts.passed[i] for i in moved)])
+        walker.builder.create(YIELD, [_flag_value(condition), *(parts.passed[i] for i in moved)])
     with inside(walker.builder, stopped):
         held = [_when_stopped(walker, parts, i) for i in moved]
         walker.builder.create(YIELD, [constant(False, int1).handle, *held])
-    types = [condition.handle.type, *(parts.passed[i].type for i in moved)]
+    types = [stop.handle.type, *(parts.passed[i].type for i in moved)]
     with inside(walker.builder, block):
         operation = walker.builder.create(IF, [stop.handle], None, types, [stopped, inner])
     for index, value in zip(moved, operation.results[1:], strict=True):

@@ -98,14 +98,14 @@ def element_dtype(function: str, argument: str, value: Any) -> dtype:
 
 def choice(function: str, argument: str, value: Any, choices: Sequence[str]) -> str:
     """One of some words known at compile time; None for the empty one. Raises BadChoice, NeedsConstexpr."""
-    value = unwrap(value)
-    if isinstance(value, tensor):
-        raise NeedsConstexpr(function=function, argument=argument, found=describe(value), expected="a string")
-    if value is None and "" in choices:
+    word: Any = unwrap(value)
+    if isinstance(word, tensor):
+        raise NeedsConstexpr(function=function, argument=argument, found=describe(word), expected="a string")
+    if word is None and "" in choices:
         return ""
-    if value not in choices:
-        raise BadChoice(function=function, argument=argument, value=value, choices=", ".join(map(repr, choices)))
-    return value
+    if word not in choices:
+        raise BadChoice(function=function, argument=argument, value=word, choices=", ".join(map(repr, choices)))
+    return cast("str", word)
 
 
 def axis_of(function: str, value: Any, rank: int) -> int:

@@ -15,7 +15,7 @@ from ..ir import Value
 from ..opdef import OpDef
 from ..ops.shape import BROADCAST, CONSTANT, EXPAND_DIMS, SPLAT
 from ..promotion import Number, is_number, literal_type
-from ..types import PointerType, with_shape
+from ..types import with_shape
 from ..values import describe, tensor
 from .casts import cast_tensor
 
@@ -45,13 +45,6 @@ def constant(value: Number, type_: dtype, shape: Sequence[int] = ()) -> tensor:
         plain = int(value)
     handle: Value = current().value(CONSTANT, (), {"value": plain}, with_shape(scalar, shape))
     return tensor(handle, type_)
-
-
-def null(type_: dtype) -> tensor:
-    """The null pointer of a pointer type."""
-    scalar = ir_scalar(type_)
-    assert isinstance(scalar, PointerType)
-    return tensor(current().value(CONSTANT, (), {"value": 0}, scalar), type_)
 
 
 def to_tensor(x: Any) -> tensor:

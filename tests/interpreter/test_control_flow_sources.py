@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tilewright.interpreter import run_function
 from tilewright.lang import language as tl
 from tilewright.lang.frontend import device_function, generate
-from tilewright.lang.language import int32
+from tilewright.lang.language import int32, uint32
 
 NAMES = ("x", "y", "z")
 INPUTS = [(a, b) for a in (0, 1, 2, 5, 13) for b in (0, 3, 7)]
@@ -152,7 +152,12 @@ class Writer:
     def _while(self, indent: int, depth: int, in_loop: bool) -> None:
         name, counter = self.draw(st.sampled_from(NAMES)), self._counter()
         self.put(indent, f"{counter} = 0")
-        test = self.draw(st.sampled_from([f"{counter} < ({name} & 7)", f"{counter} < 6 and {self.draw(conditions())}"]))
+        tests = [
+            f"{counter} < ({name} & 7)",
+            f"{counter} < 6 and {self.draw(conditions())}",
+            f"(z := (z + 1) & 255) > {counter} * 9 and {counter} < 5",
+        ]
+        test = self.draw(st.sampled_from(tests))
         if self.calls and self.draw(st.booleans()):
             test = f"{counter} < 5 and g({name}, {counter}) > 3"
         self.put(indent, f"while {test}:")
@@ -214,3 +219,181 @@ def test_random_programs_do_what_python_does(text: str) -> None:
 @given(programs())
 def test_many_random_programs_do_what_python_does(text: str) -> None:
     assert compiled(text, INPUTS) == native(text, INPUTS), text
+
+
+# --- algorithms ---
+
+ALGORITHMS = {
+    "collatz": """
+def f(a, b):
+    steps = 0
+    x = a + 1
+    while x != 1:
+        x = x // 2 if x & 1 == 0 else 3 * x + 1
+        steps += 1
+    return steps, x
+""",
+    "gcd": """
+def f(a, b):
+    x, y = a, b
+    while y:
+        x, y = y, x % y
+    return x
+""",
+    "is_prime": """
+def g(n):
+    if n < 2:
+        return False
+    for d in range(2, n):
+        if d * d > n:
+            break
+        if n % d == 0:
+            return False
+    return True
+
+def f(a, b):
+    count = 0
+    for n in range(a, a + b * 3):
+        if not g(n):
+            continue
+        count += 1
+    return count
+""",
+    "first pair with a sum": """
+def f(a, b):
+    for i in range(b):
+        for j in range(i, b):
+            if i + j == a:
+                return i, j
+            if i + j > a:
+                break
+        else:
+            i = -i
+    return -1, -1
+""",
+    "for else": """
+def f(a, b):
+    found = 0
+    for i in range(b):
+        if i == a:
+            break
+    else:
+        found = -1
+        for j in static_range(3):
+            if j == a:
+                found = j
+                break
+        else:
+            return found, 7
+    return found, 8
+""",
+    "countdown": """
+def f(a, b):
+    total = 0
+    for i in range(a, -b, -1):
+        total = total * 2 + i & 1023
+        if total > 900:
+            break
+    for i in range(a, -b, -3):
+        total = (total ^ i) & 1023
+    return total
+""",
+    "a loop variable outlives its loop": """
+def f(a, b):
+    i = -7
+    for i in range(a, b):
+        if i == 3:
+            break
+    return i
+""",
+    "recursion over a constexpr": """
+def g(x, n):
+    if n == 0:
+        return x
+    return g(x * 2 + n, n - 1)
+
+def f(a, b):
+    return g(a, 4), g(b, 0)
+""",
+    "side effects of conditions": """
+def f(a, b):
+    x = 0
+    while (x := x + 3) < a + b:
+        if x == 9:
+            break
+        if x & 1:
+            continue
+        b += 1
+    return x, b
+""",
+    "a known condition that assigns": """
+def f(a, b):
+    x = 0
+    while (x := x + 2) is not None:
+        if x > a:
+            break
+        if x == b:
+            return x, 0
+    return x, 1
+""",
+    "chained comparisons": """
+def f(a, b):
+    return 0 < a <= b, a < b < 7 != a, not (a <= 5 and b > 1 or a == b)
+""",
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_algorithm_does_what_python_does(name: str) -> None:
+    inputs = [(a, b) for a in range(9) for b in range(9)]
+    assert compiled(ALGORITHMS[name], inputs) == native(ALGORITHMS[name], inputs)
+
+
+STEPS = """
+def f(a, b):
+    total = 0
+    count = 0
+    for i in range(a, 10 - a, b):
+        total = (total * 3 + i) & 1023
+        count += 1
+        {leave}
+    return total, count
+"""
+
+
+@pytest.mark.parametrize("leave", ["pass", "if count == 50: break"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_steps_known_at_run_time_only(leave: str, sign: int) -> None:
+    inputs = [(a, sign * step) for a in range(-3, 14) for step in (1, 2, 5)]
+    text = STEPS.format(leave=leave)
+    assert compiled(text, inputs) == native(text, inputs)
+
+
+EDGES = """
+def f(a, b):
+    count = 0
+    last = a
+    for i in range(a, b, {step}):
+        count += 1
+        last = i
+        if count == {limit}:
+            break
+    return count, last
+"""
+
+
+@pytest.mark.parametrize("limit", [3, 1000])
+def test_a_loop_that_something_leaves_does_not_overflow_at_the_ends_of_its_type(limit: int) -> None:
+    top, bottom = 2**31 - 1, -(2**31)
+    up = EDGES.format(step=7, limit=limit)
+    down = EDGES.format(step=-7, limit=limit)
+    ascending = [(top - distance, top) for distance in (0, 1, 6, 7, 8, 20)] + [(top, bottom)]
+    descending = [(bottom + distance, bottom) for distance in (0, 1, 6, 7, 8, 20)] + [(bottom, top)]
+    assert compiled(up, ascending) == native(up, ascending)
+    assert compiled(down, descending) == native(down, descending)
+
+
+def test_unsigned_bounds_compare_without_a_sign() -> None:
+    text = EDGES.format(step=1, limit=5)
+    (found,) = compiled(text, [(2**32 - 3 - 2**32, 2**32 - 1 - 2**32)], uint32)
+    assert found[0] == 2

@@ -1,7 +1,9 @@
 """Compile small source functions, and look at the IR that comes of them."""
 
+import linecache
 import re
 from collections.abc import Callable, Mapping
+from itertools import count
 from typing import Any
 
 from tilewright.lang import CompilationError, Module, print_module
@@ -54,3 +56,15 @@ def shown(error: CompilationError, *functions: Any) -> str:
         text = text.replace(f"{span.file}:{span.line}:", f"FILE:{line}:").replace(f"{span.line:>5} |", f"{line:>5} |")
     kernel = captured[0].source
     return re.sub(r"line (\d+)", lambda found: f"line {int(found[1]) - kernel.line(kernel.tree) + 1}", text)
+
+
+_numbers = count()
+
+
+def from_text(text: str, **names: Any) -> Any:
+    """The function `f` of a source text, which `inspect` can find."""
+    file = f"<source {next(_numbers)}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    space: dict[str, Any] = {"__name__": "texts", **names}
+    exec(compile(text, file, "exec"), space)
+    return space["f"]

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tilewright.lang import Block, Builder, Operation, with_shape
+from tilewright.lang import Block, Operation, with_shape
 from tilewright.lang.context import Options, building
 from tilewright.lang.dtypes import dtype, ir_scalar
+from tilewright.lang.frontend.generator import Generator
 from tilewright.lang.values import tensor
 
 
@@ -31,6 +32,7 @@ class Sandbox:
 
 @contextmanager
 def sandbox(options: Options | None = None) -> Iterator[Sandbox]:
-    box = Sandbox()
-    with building(Builder(box.block), options=options):
+    box, generator = Sandbox(), Generator()
+    generator.builder.at_end(box.block)
+    with building(generator.builder, generator, options):
         yield box

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lang.sandbox import Sandbox, sandbox
+from tilewright.lang import Block, Builder, semantic, shape_of
 from tilewright.lang import language as tl
-from tilewright.lang import semantic, shape_of
 from tilewright.lang.constexpr import constexpr
-from tilewright.lang.context import Options, current, current_generator
+from tilewright.lang.context import Options, building, current, current_generator
 from tilewright.lang.dtypes import FLOATS, NUMBERS, dtype, ir_scalar, pointer_type
 from tilewright.lang.errors.operations import (
     BadChoice,
@@ -346,7 +346,8 @@ def test_descriptions() -> None:
             "int32 tile of shape (4, 8)": x, "bfloat16 scalar": box.tile(tl.bfloat16), "constexpr 3": constexpr(3),
             "const pointer<float32> scalar": box.tile(pointer_type(tl.float32, const=True)), "constexpr 'a'": "a",
             "None": None, "the type float16": tl.float16, "the function load": tl.load, "the class dtype": dtype,
-            "tuple of (constexpr 1, int32 tile of shape (4, 8))": (1, x), "a value of type object": object(), "the module math": math,
+            "tuple of (constexpr 1, int32 tile of shape (4, 8))": (1, x), "a value of type object": object(),
+            "the module math": math,
         }  # fmt: skip
         for words, value in described.items():
             assert describe(value) == words
@@ -368,7 +369,7 @@ def test_tensors_have_members_and_say_what_they_lack() -> None:
 def test_there_is_no_builder_outside_of_kernels() -> None:
     with pytest.raises(RuntimeError):
         current()
-    with sandbox(), pytest.raises(RuntimeError):
+    with building(Builder(Block())), pytest.raises(RuntimeError):
         current_generator()
 
 

@@ -68,16 +68,19 @@ def test_finite_results_are_the_real_ones_rounded_once(name: str, operation: str
     assert checked > 1000
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("operation", ["add", "mul", "div"])
+@pytest.mark.parametrize("operation", ["add", "sub", "mul", "div"])
 @pytest.mark.parametrize("name", oracle.FP8)
 def test_every_pair_of_8_bit_numbers(name: str, operation: str) -> None:
     codes = np.arange(256, dtype=np.uint8).view(FORMATS[name].storage)
     a, b = (x.reshape(-1) for x in np.meshgrid(codes, codes))
-    got = numbers(getattr(nx, operation)(a, b, name), name).tolist()
-    for x, y, result in zip(numbers(a, name).tolist(), numbers(b, name).tolist(), got, strict=True):
-        if math.isfinite(x) and math.isfinite(y) and (y != 0 or operation != "div"):
-            assert result == rounded(EXACT[operation](Fraction(x), Fraction(y)), name), (x, y)
+    numpy_operation = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[operation]
+    with np.errstate(all="ignore"):
+        # In f64 sums and products of 8-bit numbers are exact, and quotients far from every midpoint of f32.
+        wide = numpy_operation(numbers(a, name), numbers(b, name)).astype(np.float32)
+    want = oracle.encode(wide.astype(np.float64), name, "rtne")
+    got = getattr(nx, operation)(a, b, name).view(np.uint8)
+    held = ~np.isnan(wide) | FORMATS[name].has_nan
+    assert np.array_equal(got[held], want[held])
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16"])

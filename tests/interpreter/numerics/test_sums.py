@@ -161,6 +161,22 @@ def test_dot(fmt: str, out: str, kind: str) -> None:
     check_dot(a, b, None, fmt, out)
 
 
+@pytest.mark.parametrize("fmt, out", [("f16", "f32"), ("bf16", "f32"), ("f16", "f16")])
+def test_dot_of_many_matrices(fmt: str, out: str) -> None:
+    """More results than one block holds, of which many hit ties; checked in whole numbers of 2**-100."""
+    rng = np.random.default_rng(12)
+    shapes = [(9, 64, 16), (9, 16, 64), (9, 64, 64)]
+    a, b, acc = (stored(rng.standard_normal(shape), name) for shape, name in zip(shapes, (fmt, fmt, out), strict=True))
+    whole = [
+        np.vectorize(lambda x: int(math.ldexp(x, 50)), otypes=[object])(numbers(x, name))
+        for x, name in ((a, fmt), (b, fmt))
+    ]
+    start = np.vectorize(lambda x: int(math.ldexp(x, 100)), otypes=[object])(numbers(acc, out))
+    total = np.matmul(*whole) + start
+    want = [rounded(Fraction(value, 1 << 100), out) for value in total.reshape(-1)[::7].tolist()]
+    assert numbers(nx.dot(a, b, acc, fmt, out), out).reshape(-1)[::7].tolist() == want
+
+
 def test_dot_of_two_formats() -> None:
     check_dot(data("smooth", (4, 8), "f8e5m2"), data("smooth", (8, 3), "f8e4m3fn"), None, "f8e5m2", "f32", "f8e4m3fn")
 

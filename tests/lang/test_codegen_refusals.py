@@ -1,0 +1,246 @@
+"""What the frontend refuses beyond the catalogue's examples, and where it puts the blame."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.lang.codegen_tools import from_text, mistake, shown
+from tilewright.lang import CompilerBug, Span
+from tilewright.lang import language as tl
+from tilewright.lang.errors import operations, syntax
+from tilewright.lang.frontend import DeviceFunction, constexpr_function, device_function, generate
+from tilewright.lang.frontend.walker import REFUSED
+
+CONSTRUCTS = {
+    "del n": "`del`",
+    "try:\n        pass\n    finally:\n        pass": "`try`",
+    "try:\n        pass\n    except* ValueError:\n        pass": "`try`",
+    "raise n": "`raise`",
+    "with n:\n        pass": "`with`",
+    "g = lambda: n": "a lambda",
+    "def g():\n        pass": "a function inside the function",
+    "class C:\n        pass": "a class",
+    "import math": "`import`",
+    "from math import pi": "`import`",
+    "global x": "`global`",
+    "yield n": "`yield`",
+    "yield from n": "`yield from`",
+    "async def g():\n        pass": "`async`",
+    "match n:\n        case 1:\n            pass": "`match`",
+    "x = {1: n}": "a dict",
+    "x = {n}": "a set",
+    "x = {i: i for i in (1, 2)}": "a dict comprehension",
+    "x = {i for i in (1, 2)}": "a set comprehension",
+    "x = list(i for i in (1, 2))": "a generator expression",
+    "a, *b = (n, n)": "a starred target",
+    "*a, = (n, n)": "a starred target",
+    "n[0] = 1": "an assignment to an element",
+    "n.x = 1": "an assignment to an attribute",
+    "n[0] += 1": "an assignment to an element",
+    "n.x: int = 1": "an assignment to an attribute",
+    "x = n ** 2": "`**` of tensors",
+    "x = n @ n": "`@` of tensors",
+    "x = n in (1, 2)": "`in` of tensors",
+    "x = g(**n)": "`**` in a call",
+    "x = g[(1,)](n)": "the launch of a kernel",
+    "x = b'bytes'": "a bytes literal",
+    "x = 2j": "a complex literal",
+    "for a, b in range(n):\n        pass": "a loop variable that is no plain name",
+    "x = tl.float32[0]": "a subscript of the type float32",
+}
+
+
+@device_function
+def g(x):
+    return x
+
+
+@pytest.mark.parametrize("code", CONSTRUCTS)
+def test_a_construct_is_refused_by_name(code: str) -> None:
+    error = mistake(from_text(f"def f(n):\n    {code}\n", g=g, tl=tl))
+    assert isinstance(error, syntax.UnsupportedConstruct)
+    assert error.facts["construct"] == CONSTRUCTS[code]
+    assert error.facts["advice"] and error.spans[0].line == 2
+
+
+def test_constructs_without_an_example_cannot_stand_in_a_kernel() -> None:
+    """Python itself keeps them out of a plain function, or a `Starred` is met inside of another construct first."""
+    examples = {name for name, _ in (REFUSED[kind] for kind in REFUSED)} - set(CONSTRUCTS.values())
+    assert examples == {"`nonlocal`", "`async for`", "`async with`", "`await`", "a starred expression here"}
+
+
+@constexpr_function
+def needs_int(n):
+    return n + 1
+
+
+PLAIN = (1, 2)
+LIST = [1]
+
+
+def made(value: Any) -> Callable[..., Any]:
+    def kernel(n):
+        return value
+
+    return kernel
+
+
+CLASSES: list[tuple[str, type[Exception], str]] = [
+    ("x = PLAIN", syntax.NonConstexprGlobal, "`PLAIN` is tuple of"),
+    ("x = LIST", syntax.NonConstexprGlobal, "`LIST` is a value of type list"),
+    ("x = math.sqrt(n)", syntax.ConstexprNeeded, "the argument of `sqrt` must be known"),
+    ("x = needs_int(n)", syntax.ConstexprNeeded, "the argument of `needs_int` must be known"),
+    ("x = needs_int('a')", syntax.CompileTimeFailure, "`needs_int` failed at compile time: TypeError"),
+    ("x = int(n)", syntax.ConstexprNeeded, "the argument of `int` must be known"),
+    ("x = int('q')", syntax.CompileTimeFailure, "ValueError"),
+    ("x = (1, 2)[n]", syntax.ConstexprNeeded, "the index of a tuple"),
+    ("x = (1, 2)[5]", syntax.CompileTimeFailure, "IndexError"),
+    ("x = [i for i in (1, 2) if n]", syntax.ConstexprNeeded, "the filter of a comprehension"),
+    ("x = [i for i in range(n)]", syntax.ConstexprNeeded, "the bound of an unrolled range"),
+    ("x = [i for i in (1, 2)]\n    y = i", syntax.NotDefined, "inside the comprehension"),
+    ("x = f'{n}'", syntax.ConstexprNeeded, "a value in an f-string"),
+    ("x: tl.constexpr = n", syntax.ConstexprNeeded, "the constexpr `x`"),
+    ("x = 1 < 'a'", syntax.CompileTimeFailure, "TypeError"),
+    ("a, b = n", syntax.CannotUnpack, "int32 scalar cannot be unpacked"),
+    ("a, b = (n,)", syntax.CannotUnpack, "a tuple of 1 values"),
+    ("for i in tl.range(n, num_stages=n):\n        pass", syntax.ConstexprNeeded, "`num_stages` of the loop"),
+    ("for i in range(n, 2.5):\n        pass", operations.BadOperand, "range does not take float32 scalar"),
+    ("x = g(1, 2, 3)", operations.BadArguments, "g: too many positional arguments"),
+    ("x = g(1, y=2)", operations.BadArguments, "g: got an unexpected keyword argument 'y'"),
+    ("x = len()", operations.BadArguments, "len: missing a required argument"),
+    ("x = zip((1, 2))", syntax.UnknownName, "of Python's builtins, kernels have abs, bool"),
+    ("x = y\n    y = 1", syntax.NotDefined, "it is assigned only later"),
+    ("for i in range(n):\n        x = i\n    y = x", syntax.NotDefined, "only defined inside the loop at line 2"),
+    ("for i in range(n):\n        pass\n    y = i", syntax.NotDefined, "only defined inside the loop at line 2"),
+    ("if n > 3:\n        pass\n    else:\n        x = n\n    y = x", syntax.NotDefined, "does not hold"),
+    ("while tl.arange(0, 4) > n:\n        pass", syntax.TileCondition, "the condition of `while`"),
+    ("x = 1 if tl.arange(0, 4) > n else 2", syntax.TileCondition, "the condition of the conditional expression"),
+    ("x = n.dtyp", syntax.UnknownAttribute, "did you mean `dtype`?"),
+    ("x = None\n    for i in range(n):\n        x = i", syntax.LoopCarriedTypeChanged, "`x` is None before"),
+    ("while n > 0:\n        n = n * 0.5", syntax.LoopCarriedTypeChanged, "`n` is int32 scalar before"),
+    ("x: tl.constexpr = 1\n    for i in range(n):\n        x = 2", syntax.ConstexprReassigned, "since line 2"),
+    ("if n > 1:\n        return\n    return n", syntax.MismatchedReturns, "f returns None on one path"),
+    ("for i in range(n):\n        return i", syntax.MismatchedReturns, "and None on another"),
+    ("if n > 1:\n        x = g\n    else:\n        x = tl.sum", syntax.MismatchedBranches, "`x` is the function g"),
+]
+
+
+@pytest.mark.parametrize(("code", "kind", "words"), CLASSES, ids=[code for code, _, _ in CLASSES])
+def test_a_mistake_is_of_its_class(code: str, kind: type[Exception], words: str) -> None:
+    names = {"PLAIN": PLAIN, "LIST": LIST, "math": math, "needs_int": needs_int, "g": g, "tl": tl}
+    error = mistake(from_text(f"def f(n):\n    {code}\n", **names))
+    assert type(error) is kind
+    assert words in str(error)
+
+
+def test_a_closure_obeys_the_rule_for_globals() -> None:
+    assert isinstance(mistake(made(3)), syntax.NonConstexprGlobal)
+    assert isinstance(mistake(made(tl.constexpr(3))), syntax.KernelReturnsValue)
+
+
+def test_an_unfilled_closure_is_an_unknown_name() -> None:
+    def kernel(n):
+        return later
+
+    error = mistake(kernel)
+    later = 1
+    assert isinstance(error, syntax.UnknownName) and later
+
+
+@device_function
+def narrow(x, BLOCK: tl.constexpr):
+    return x + tl.arange(0, BLOCK)
+
+
+@device_function
+def middle(x):
+    y = narrow(x, 12)
+    return y
+
+
+def test_the_call_chain_runs_from_the_mistake_outward() -> None:
+    def kernel(n):
+        middle(n)
+
+    text = shown(mistake(kernel), kernel, middle, narrow)
+    here = __name__
+    assert text.splitlines()[:3] == [
+        f"FILE:2:16: in {here}.narrow",
+        "    2 |     return x + tl.arange(0, BLOCK)",
+        "      |                ^^^^^^^^^^^^^^^^^^^",
+    ]
+    assert text.splitlines()[-6:] == [
+        f"called from FILE:2:9: in {here}.middle",
+        "    2 |     y = narrow(x, 12)",
+        "      |         ^^^^^^^^^^^^^",
+        f"called from FILE:2:9: in {here}.{kernel.__qualname__}",
+        "    2 |         middle(n)",
+        "      |         ^^^^^^^^^",
+    ]
+
+
+def test_a_mistake_in_a_combining_function_names_the_reduction() -> None:
+    @device_function
+    def combine(a, b):
+        return a + unknown  # noqa: F821
+
+    def kernel(n):
+        tl.reduce(tl.arange(0, 4), 0, combine)
+
+    error = mistake(kernel)
+    assert [span.text.strip() for span in error.spans] == [
+        "return a + unknown  # noqa: F821",
+        "tl.reduce(tl.arange(0, 4), 0, combine)",
+    ]
+
+
+def test_columns_count_characters_and_tabs_stay() -> None:
+    error = mistake(from_text("def f(n):\n\té = 'äöü'; x = missing\n"))
+    span = error.spans[0]
+    assert (span.line, span.column, span.end_column) == (2, 17, 24)
+    assert span.render().splitlines()[1] == "      | \t" + " " * 15 + "^" * 7
+
+
+def test_a_span_over_several_lines_underlines_the_first_to_its_end() -> None:
+    error = mistake(from_text("def f(n):\n    x = n(\n        3,\n    )\n"))
+    assert (error.spans[0].line, error.spans[0].end_line) == (2, 4)
+    assert error.spans[0].render().splitlines()[1].endswith("^^")
+
+
+def test_a_changed_file_is_noticed() -> None:
+    f = from_text("def f(n):\n    pass\n")
+    f.__code__ = f.__code__.replace(co_name="other")
+    error = mistake(f)
+    assert isinstance(error, syntax.SourceUnavailable) and "has the file changed?" in str(error)
+
+
+def test_other_things_than_functions_are_refused() -> None:
+    async def waiting():
+        pass
+
+    for value, words in ((int, "the class int"), (3, "the int int"), (waiting, "the async function waiting")):
+        with pytest.raises(syntax.NotAKernelFunction) as caught:
+            DeviceFunction(value)
+        assert words in str(caught.value)
+
+
+def test_an_unexpected_exception_is_our_bug() -> None:
+    class Broken(tl.dtype):
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("unforeseen")
+
+        __hash__ = tl.dtype.__hash__
+
+    def kernel(n, kind: tl.constexpr):
+        tl.full((4,), n, kind)
+
+    with pytest.raises(CompilerBug, match=r"RuntimeError: unforeseen .*kernel.*:\d+:9"):
+        generate(DeviceFunction(kernel), {"n": tl.int32}, {"kind": Broken("fp32")})
+
+
+def test_spans_are_values() -> None:
+    error = mistake(from_text("def f(n):\n    x = y\n"))
+    (span,) = error.spans
+    assert span == Span(span.file, "texts.f", 2, 9, 2, 10, "    x = y")
