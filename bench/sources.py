@@ -7,7 +7,7 @@ very same source is measured under each.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -17,7 +17,7 @@ KERNELS = Path(__file__).resolve().parent / "kernels"
 
 
 @contextmanager
-def _answering(system: ModuleType, language: ModuleType) -> Iterator[None]:
+def _answering(system: ModuleType, language: ModuleType) -> Generator[None]:
     """While open, `import triton` finds `system`, and `triton.language` finds `language`."""
     names = {"triton": system, "triton.language": language}
     before = {name: sys.modules.get(name) for name in names}

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tilewright.interpreter import (
+    Argument,
     Buffer,
     DeadlockError,
     DeviceAssertError,
@@ -60,8 +61,8 @@ def _run_kernel(case: Case, options: Options) -> tuple[Any, ...]:
     """Run on copies of the buffers, which are the results."""
     copies = [np.array(array) for array in case.arguments]
     parameters = case.entry.arguments
-    given = [
-        Buffer.of(parameter.name, copy) if copy.ndim else copy[()]
+    given: list[Argument] = [
+        Buffer.of(parameter.name, copy) if copy.ndim else copy.item()
         for parameter, copy in zip(parameters, copies, strict=True)
     ]
     execute(case.module, given, case.grid, options)

@@ -1,7 +1,7 @@
 """The language: types, IR, op tables, layouts as data, typing rules, the `tl` operations and the Python frontend."""
 
 from . import language, ops, tile_layouts
-from .constexpr import constexpr
+from .constants import constexpr
 from .context import Options as FrontendOptions
 from .contracts import EXACT, AbsRel, Contract, Contracts, Exact, Mma, Sum, Tree, Ulp, Unordered
 from .dtypes import (

@@ -1,9 +1,9 @@
 """The core of tile IR: values, operations, blocks, functions and modules.
 
 SSA with regions for structured control flow. A region is always exactly one block, so an operation holds blocks
-directly. Types, locations and op definitions are frozen; operations, blocks, functions and modules change only
-through `Builder` (making) and `Operation.set_operand`, `Operation.erase`, `Value.replace_uses` (rewriting), which keep the
-use lists true.
+directly. Types, locations and op definitions are frozen; operations, blocks, functions and modules change only through
+`Builder` (making) and `Operation.set_operand`, `Operation.erase`, `Value.replace_uses` (rewriting), which keep the use
+lists true.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ AttributeValue: TypeAlias = Union[bool, int, float, str, Type, "tuple[AttributeV
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where an operation comes from: the source as `module.qualname`, the 1-based line in its file and the 1-based column.
+    """Where an operation comes from: the source as `module.qualname`, the 1-based line in its file, the 1-based column.
 
     `caller` is the place of the call when the code was inlined.
     """

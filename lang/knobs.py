@@ -219,9 +219,7 @@ class Knobs:
         declared = declarations(type(self))
         for name in values:
             if name not in declared:
-                raise KnobError(
-                    f"knobs.{name}", values[name], f"only the names {', '.join(sorted(declared))}"
-                )
+                raise KnobError(f"knobs.{name}", values[name], f"only the names {', '.join(sorted(declared))}")
         checked = {name: declared[name].checked(value) for name, value in values.items()}
         token = self._scoped.set({**(self._scoped.get() or {}), **checked})
         try:

@@ -110,9 +110,7 @@ class LinearLayout:
         {'lane': ((1,), (2,))}
         """
         vectors = [tuple(dims.unpack(self.outs, column).values()) for column in self.columns]
-        return {
-            name: tuple(vectors[bits.start : bits.stop]) for name, bits in dims.positions(self.ins).items()
-        }
+        return {name: tuple(vectors[bits.start : bits.stop]) for name, bits in dims.positions(self.ins).items()}
 
     def __str__(self) -> str:
         inputs = [f"{name}=[{', '.join(str(list(v)) for v in bases)}]" for name, bases in self.bases.items()]
@@ -171,9 +169,7 @@ class LinearLayout:
         >>> print(layout.transpose(outs=["dim1", "dim0"]))
         #linear<lane=[[1, 0], [0, 1]] -> [dim1:2, dim0:2]>
         """
-        moved = self.sublayout(
-            self.in_names if ins is None else ins, self.out_names if outs is None else outs
-        )
+        moved = self.sublayout(self.in_names if ins is None else ins, self.out_names if outs is None else outs)
         if len(moved.ins) != len(self.ins) or len(moved.outs) != len(self.outs):
             raise LayoutError("a transposition names each dimension once")
         return moved

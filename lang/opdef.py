@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import UnionType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from .contracts import Contracts
 from .types import ScalarType, Type
@@ -50,12 +50,19 @@ class Effect(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute of an op: its Python type, and the default (`...` when it must be given)."""
+    """One attribute of an op: its Python type (`of` for the parts of a tuple), and the default (`...` for none)."""
 
     name: str
     kind: type | UnionType
     default: Any = ...
     choices: tuple[Any, ...] = ()
+    of: type = int
+
+    def admits(self, value: Any) -> bool:
+        """Whether the value has the attribute's type. A bool is no int here."""
+        if self.kind is tuple:
+            return isinstance(value, tuple) and all(type(part) is self.of for part in cast("tuple[Any, ...]", value))
+        return isinstance(value, self.kind) and (self.kind is bool or not isinstance(value, bool))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +124,7 @@ class OpDef:
         raise KeyError(f"{self.name} has no operand {name}")
 
     def fill(self, given: Attributes) -> dict[str, Any]:
-        """The attributes with defaults filled in, in the row's order. Raises OpTypeError for unknown, missing or bad ones."""
+        """The attributes, defaults filled in, in the row's order. Raises OpTypeError for unknown, missing or bad ones."""
         known = {attribute.name for attribute in self.attributes}
         for name in given:
             if name not in known:
@@ -127,7 +134,7 @@ class OpDef:
             value = given.get(attribute.name, attribute.default)
             if value is ...:
                 raise OpTypeError(f"{self.name} needs the attribute {attribute.name}")
-            if not isinstance(value, attribute.kind) or (attribute.kind is int and isinstance(value, bool)):
+            if not attribute.admits(value):
                 kind = getattr(attribute.kind, "__name__", str(attribute.kind))
                 raise OpTypeError(f"{self.name}: attribute {attribute.name} must be {kind}, not {value!r}")
             if attribute.choices and value not in attribute.choices:

@@ -81,9 +81,7 @@ def blocked(
     return layout.transpose(outs=[dim for dim, _ in tile_dims(shape)])
 
 
-def swizzled(
-    vec: int, per_phase: int, max_phase: int, order: Sequence[int], shape: Sequence[int]
-) -> LinearLayout:
+def swizzled(vec: int, per_phase: int, max_phase: int, order: Sequence[int], shape: Sequence[int]) -> LinearLayout:
     """Lay a tile out in shared memory, groups of `vec` elements permuted in each row against bank conflicts.
 
     Row r is stored with the group index XORed by `(r // per_phase) % max_phase`, modulo the groups in a row;

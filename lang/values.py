@@ -13,7 +13,7 @@ from functools import partial
 from math import prod
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from .constexpr import constexpr
+from .constants import constexpr
 from .dtypes import block_type, dtype, ir_scalar, show
 from .ir import Value
 from .types import Type, element_of, shape_of, with_shape

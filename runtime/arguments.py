@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -84,7 +84,7 @@ class ArrayArgument:
 def array_argument(value: Any) -> ArrayArgument | None:
     """The argument as an array, or None if it is none. Raises ArgumentError for an array that kernels can't take."""
     if isinstance(value, np.ndarray):
-        return _from_numpy(value, value)
+        return _from_numpy(cast("np.ndarray[Any, Any]", value), value)
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
         return _from_tensor(value)
     if hasattr(value, "__cuda_array_interface__"):

@@ -262,4 +262,8 @@ def jit(
         raise OptionError(f"@jit has no option {min(unknown)!r}")
     if function is not None:
         return JITFunction(function, **options)
-    return lambda inner: JITFunction(inner, **options)
+
+    def decorate(inner: Callable[..., Any]) -> JITFunction:
+        return JITFunction(inner, **options)
+
+    return decorate

@@ -17,7 +17,7 @@ from functools import cache, singledispatch
 from hashlib import sha256
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -102,15 +102,15 @@ def _(value: bytes) -> bytes:
     return _tagged("bytes", value)
 
 
-@encode.register
-def _(value: tuple) -> bytes:  # type: ignore[type-arg]
+@encode.register(tuple)
+def _(value: tuple[Any, ...]) -> bytes:
     kind = b"" if type(value) is tuple else _name(type(value))
-    names = encode(tuple(value._fields)) if hasattr(value, "_fields") else b""  # type: ignore[attr-defined]
+    names = b",".join(field.encode() for field in getattr(value, "_fields", ()))
     return _tagged("tuple", kind, names, *(encode(part) for part in value))
 
 
-@encode.register
-def _(value: list) -> bytes:  # type: ignore[type-arg]
+@encode.register(list)
+def _(value: list[Any]) -> bytes:
     return _tagged("list", *(encode(part) for part in value))
 
 
@@ -178,8 +178,15 @@ def _(value: FunctionType) -> bytes:
     except (OSError, TypeError):
         text = value.__code__.co_code.hex()
     reads = {name: value.__globals__[name] for name in value.__code__.co_names if name in value.__globals__}
-    plain = {name: read for name, read in reads.items() if isinstance(read, bool | int | float | str | tuple | dtype)}
+    plain = {name: read for name, read in reads.items() if _is_plain(read)}
     return _tagged("python", _name(value), encode(text), encode(plain), encode(value.__defaults__ or ()))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether this is a number, string or dtype, or a tuple of such."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, cast("tuple[Any, ...]", value)))
+    return isinstance(value, bool | int | float | str | dtype)
 
 
 #: For each function, what it depended on when its digest was made, and the digest.
@@ -249,7 +256,7 @@ def key_ingredients(
 
 
 def _types(type_: Any) -> Any:
-    return tuple(_types(part) for part in type_) if isinstance(type_, tuple) else type_text(type_)
+    return tuple(map(_types, cast("tuple[Any, ...]", type_))) if isinstance(type_, tuple) else type_text(type_)
 
 
 def kernel_key(function: DeviceFunction, specialization: Specialization, options: CompileOptions, target: str) -> str:

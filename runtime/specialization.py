@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def specialize(value: Any, annotation: dtype | None, rules: Rules) -> Bound:
     if array is not None:
         return _specialize_array(array, annotation, rules)
     if isinstance(value, np.generic):
-        value = value.item()
+        value = cast("Any", value).item()
     for kinds, handler in _BY_KIND:
         if isinstance(value, kinds):
             return handler(value, annotation, rules)
@@ -128,11 +128,10 @@ def _specialize_constexpr(value: constexpr, annotation: dtype | None, rules: Rul
 
 
 def _specialize_tuple(value: tuple[Any, ...], annotation: dtype | None, rules: Rules) -> Bound:
-    parts = [specialize(part, None, Rules()) for part in value]
-    types = tuple(part.type for part in parts)
-    # A named tuple keeps the names of its fields.
-    shaped = type(value)(*types) if hasattr(value, "_fields") else types
-    return Bound(shaped, payload=tuple(parts))
+    parts = tuple(specialize(part, None, Rules()) for part in value)
+    types: list[Any] = [part.type for part in parts]
+    kind: Any = type(value)  # a named tuple keeps the names of its fields
+    return Bound(kind(*types) if hasattr(value, "_fields") else tuple(types), payload=parts)
 
 
 def _number(annotation: dtype | None, default: dtype) -> dtype:

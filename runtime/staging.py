@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ from .errors import ArgumentError
 
 
 @contextmanager
-def on_host(payload: Sequence[Any]) -> Iterator[list[Any]]:
+def on_host(payload: Sequence[Any]) -> Generator[list[Any]]:
     """The payload with every array in host memory; copies are written back on leaving, unless by an exception.
 
     A whole storage is copied once, however many arguments view it, so that aliases stay aliases. Raises

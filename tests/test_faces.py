@@ -30,12 +30,8 @@ def face_faults(face: ModuleType, shadows: set[str]) -> list[str]:
     faults += [f"{name} is listed but missing" for name in names if not hasattr(face, name)]
     faults += [f"{name} is public but not listed" for name in sorted(public_names(face) - set(names))]
     folder = Path(face.__file__ or "").parent
-    modules = {path.stem for path in folder.glob("*.py")} | {
-        path.parent.name for path in folder.glob("*/__init__.py")
-    }
-    hidden = {
-        name for name in names if name in modules and not isinstance(getattr(face, name, None), ModuleType)
-    }
+    modules = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    hidden = {name for name in names if name in modules and not isinstance(getattr(face, name, None), ModuleType)}
     faults += [f"{name} hides the module of its name" for name in sorted(hidden - shadows)]
     faults += [f"{name} is excused but hides nothing" for name in sorted(shadows - hidden)]
     return faults
@@ -69,9 +65,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("names", "values", "fault"), FAULTS)
-def test_each_fault_is_caught(
-    names: list[str], values: dict[str, object], fault: str, tmp_path: Path
-) -> None:
+def test_each_fault_is_caught(names: list[str], values: dict[str, object], fault: str, tmp_path: Path) -> None:
     (tmp_path / "fold.py").write_text("")
     assert face_faults(made_face(tmp_path, names, **values), set()) == [fault]
 

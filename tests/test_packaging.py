@@ -162,16 +162,12 @@ def test_the_compiler_wheels_stay_at_the_versions_that_were_tried() -> None:
 
 def test_nothing_asks_for_torch_triton_or_the_nvvm_compiler() -> None:
     asked = {canonicalize_name(need.name) for need in [*requirements(), *pins()]}
-    assert asked.isdisjoint(
-        {"torch", "triton", "nvidia-nvvm", "nvidia-cuda-nvcc", "cuda-python", "cuda-toolkit"}
-    )
+    assert asked.isdisjoint({"torch", "triton", "nvidia-nvvm", "nvidia-cuda-nvcc", "cuda-python", "cuda-toolkit"})
     assert not any(need.extras for need in requirements() if need.name.startswith(("cuda", "nvidia")))
 
 
 def test_the_version_is_written_once_more_only_in_the_changelog() -> None:
-    assert re.search(
-        rf"^## .*{re.escape(PROJECT['version'])}", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
-    )
+    assert re.search(rf"^## .*{re.escape(PROJECT['version'])}", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
 
 # --- the import ---
@@ -185,9 +181,7 @@ print(json.dumps([sorted({name.split(".")[0] for name in sys.modules}), "libcuda
 
 
 def test_importing_the_package_loads_nothing_heavy_and_no_driver() -> None:
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", LOADED], cwd=ROOT, capture_output=True, text=True
-    )
+    run = subprocess.run([sys.executable, "-W", "error", "-c", LOADED], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     modules, driver = json.loads(run.stdout)
     assert house.HEAVY.isdisjoint(modules) and "hypothesis" not in modules

@@ -213,13 +213,8 @@ def type_checking_lines(tree: ast.Module) -> set[int]:
     """The lines of the `if TYPE_CHECKING:` blocks, which never run."""
     lines: set[int] = set()
     for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.If)
-            and getattr(node.test, "id", getattr(node.test, "attr", "")) == "TYPE_CHECKING"
-        ):
-            lines.update(
-                line for part in node.body for line in range(part.lineno, (part.end_lineno or 0) + 1)
-            )
+        if isinstance(node, ast.If) and getattr(node.test, "id", getattr(node.test, "attr", "")) == "TYPE_CHECKING":
+            lines.update(line for part in node.body for line in range(part.lineno, (part.end_lineno or 0) + 1))
     return lines
 
 
@@ -306,17 +301,11 @@ def oversized(root: Path, file_limit: int, function_limit: int) -> dict[str, int
     return found
 
 
-def size_violations(
-    root: Path, limits: tuple[int, int], hard: tuple[int, int], named: Iterable[str]
-) -> list[str]:
+def size_violations(root: Path, limits: tuple[int, int], hard: tuple[int, int], named: Iterable[str]) -> list[str]:
     """Sizes past `limits` (file, function) that are not named, past `hard` at all, and names no longer needed."""
     named = set(named)
     soft = oversized(root, *limits)
-    found = [
-        f"{what}: {lines} lines and not a named exception"
-        for what, lines in soft.items()
-        if what not in named
-    ]
+    found = [f"{what}: {lines} lines and not a named exception" for what, lines in soft.items() if what not in named]
     found += [f"{what}: {lines} lines, past the hard limit" for what, lines in oversized(root, *hard).items()]
     found += [f"{what}: named as an exception but within the limits" for what in sorted(named - soft.keys())]
     return found

@@ -68,9 +68,7 @@ def row(name: str, paths: Sequence[Path]) -> tuple[object, ...]:
     texts = [path.read_text(encoding="utf-8") for path in paths]
     sizes = [text.count("\n") for text in texts]
     parts = [count(text) for text in texts]
-    lengths = sorted(
-        house.function_length(fn) for text in texts for _, fn in house.functions(ast.parse(text))
-    )
+    lengths = sorted(house.function_length(fn) for text in texts for _, fn in house.functions(ast.parse(text)))
     code, comments, docstrings = (sum(part[i] for part in parts) for i in range(3))
     median = int(statistics.median(lengths)) if lengths else 0
     p90 = lengths[int(len(lengths) * 0.9)] if lengths else 0

@@ -47,15 +47,15 @@ def enclosure(real: Real) -> tuple[Fraction, Fraction] | float:
     """Rationals on either side of a real number, or the infinity or NaN that it is."""
     if isinstance(real, Irrational):
         return real.enclose(_BITS)
-    if isinstance(real, float):
-        return (Fraction(0), Fraction(0)) if real == 0 else real
-    return real, real
+    if isinstance(real, Fraction):
+        return real, real
+    return (Fraction(0), Fraction(0)) if real == 0 else real
 
 
 def widened(real: Real, fmt: FloatType, slack: Callable[[Fraction], Fraction]) -> Range:
     """The ordinals within `slack(result)` of the real result."""
     ends = enclosure(real)
-    if isinstance(ends, float):
+    if not isinstance(ends, tuple):
         if math.isnan(ends):
             return None
         code = round_result(ends, fmt)

@@ -33,8 +33,16 @@ from .text import printed
 from .tiles import TILE_RULES, flat, indices
 
 Values: TypeAlias = dict[Value, Codes]
-#: An operation that ran, and its operands.
-Watch: TypeAlias = tuple[Operation, Sequence[Codes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """An operation that ran: in which program, on which operands, with which values in scope."""
+
+    program: Program
+    operation: Operation
+    operands: Sequence[Codes]
+    values: Values
 
 
 @dataclass(slots=True)
@@ -68,7 +76,7 @@ class Program:
         """The results of one operation. Raises Stopped where the program does what is forbidden."""
         name = operation.name
         if name == self.watch:
-            self.watched.append((operation, operands))
+            self.watched.append(Watch(self, operation, operands, values))
         if operation.definition.is_elementwise:
             rule = scalar_rule(operation)
             return (tuple(rule(*codes) for codes in zip(*operands, strict=True)),)

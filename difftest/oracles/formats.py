@@ -113,7 +113,7 @@ def encode(real: Real, fmt: FloatType, toward_zero: bool = False) -> int:
         return _encode_irrational(real, fmt, toward_zero)
     if isinstance(real, float):
         return _encode_special(real, fmt)
-    size = abs(real)
+    size = abs(Fraction(real))
     exponent = max(exponent_of(size), least_exponent(fmt))
     count, rest = _divide(size, exponent - fmt.mantissa)
     if not toward_zero and (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and count % 2)):

@@ -51,7 +51,7 @@ _SIGNED: dict[str, Callable[..., int]] = {
     "xor": operator.xor,
     "min_s": min,
     "max_s": max,
-    "abs_i": abs,
+    "abs_i": lambda a: abs(a),
 }
 #: On unsigned numbers; the result is taken modulo 2**width.
 _UNSIGNED: dict[str, Callable[..., int]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 from tilewright.lang import (
     F32,
@@ -47,7 +48,7 @@ def reduction(name: str) -> Callable[[Choices], Case]:
         sketch = Sketch(name, choices)
         operand = sketch.operand(with_shape(choices.sample(admitted), sketch.shape(LONG)))
         axis = choices.integer(0, len(shape_of(operand.type)) - 1)
-        attributes = {"tie_break_left": choices.boolean()} if indexed else {}
+        attributes: dict[str, Any] = {"tie_break_left": choices.boolean()} if indexed else {}
         return sketch.finish(sketch.emit(name, (operand,), axis=axis, **attributes).results)
 
     return strategy

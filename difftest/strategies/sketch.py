@@ -22,7 +22,6 @@ from tilewright.lang import (
     Module,
     Operation,
     PointerType,
-    ScalarType,
     Type,
     Value,
     bit_width,
@@ -130,6 +129,10 @@ class Canvas:
                 steps = self.value("expand_dims", (steps,), axis=other)
         return self.value("broadcast", (steps,), shape=shape) if len(shape) > 1 else steps
 
+    def bound(self, value: int) -> Value:
+        """An i32 scalar that bounds a range."""
+        return self.integer(value)
+
     def box(self, shape: Shape) -> Value:
         """An i1 tile that holds inside a drawn range along each dimension."""
         if not shape:
@@ -137,7 +140,7 @@ class Canvas:
         total: Value | None = None
         for axis, extent in enumerate(shape):
             steps = self.along(axis, shape, self.value("arange", start=0, end=extent))
-            bound = self.splat(self.integer(self.choices.integer(0, extent)), shape)
+            bound = self.splat(self.bound(self.choices.integer(0, extent)), shape)
             part = self.value(self.choices.sample(("cmp_lt_s", "cmp_ge_s", "cmp_le_s", "cmp_lt_u")), (steps, bound))
             total = part if total is None else self.value("and", (total, part))
         assert total is not None
@@ -251,9 +254,11 @@ class KernelSketch(Canvas):
         """A pointer to a buffer with these codes."""
         return self._parameter(PointerType(element), to_array(codes, element, (len(codes),)), name)
 
-    def scalar(self, name: str, element: ScalarType, code: int) -> Value:
-        """A scalar parameter."""
-        return self._parameter(element, to_array([code], element, ()), name)
+    def bound(self, value: int) -> Value:
+        """An i32 scalar: a literal, or a parameter of the kernel."""
+        if self.choices.boolean():
+            return self.integer(value)
+        return self._parameter(I32, to_array([value], I32, ()), f"n{len(self.arrays)}")
 
     def program(self) -> Value:
         """The number of this program, x fastest, as an i32."""

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from .. import language
-from ..constexpr import constexpr
+from ..constants import constexpr
 from ..errors.syntax import ConstexprNeeded
 from ..values import describe, parts_of, tensor
 from .operators import at_compile_time

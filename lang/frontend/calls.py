@@ -9,7 +9,7 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, cast
 
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..errors.operations import BadArguments
 from ..errors.syntax import ConstexprNeeded, NotCallable, PlainPythonFunction
 from ..values import describe

@@ -12,7 +12,6 @@ from .function import DeviceFunction
 from .names import attribute
 from .operators import at_compile_time
 from .ranges import known_items
-from .scopes import Missing
 from .statements import assign_target
 from .walker import Walker, expression, is_runtime, unsupported
 
@@ -91,7 +90,9 @@ def _comprehension(walker: Walker, node: ast.ListComp) -> tuple[Any, ...]:
     result = tuple(_generate(walker, node.elt, node.generators))
     targets = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
     for name in targets:
-        walker.scope.names[name] = held.get(name, Missing("it is only defined inside the comprehension"))
+        walker.scope.names.pop(name, None)
+        if name in held:
+            walker.scope.names[name] = held[name]
     return result
 
 

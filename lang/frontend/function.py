@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from ..constexpr import constexpr, unwrap
+from ..constants import constexpr, unwrap
 from ..context import current_generator
 from ..errors.operations import BadArguments
 from ..errors.syntax import CalledOutsideKernel, NotAKernelFunction, UnsupportedParameter

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..context import Options, building
 from ..dtypes import dtype, ir_scalar, show
 from ..errors.base import CompilationError, CompilerBug

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, cast
 
-from ..constexpr import constexpr, unwrap
+from ..constants import constexpr, unwrap
 from ..dtypes import dtype
 from ..errors.syntax import NonConstexprGlobal, PlainPythonFunction, UnknownAttribute, UnknownName
 from ..values import describe

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..context import Generator
 from ..errors.base import CompilationError
 from ..errors.syntax import ConstexprReassigned, NotDefined, UnsupportedConstruct

@@ -5,7 +5,7 @@ Types, creation, memory, arithmetic, reductions, matrix products, random numbers
 
 from builtins import tuple
 
-from ..constexpr import const, constexpr, constexpr_type
+from ..constants import const, constexpr, constexpr_type
 from ..dtypes import (
     PropagateNan,
     bfloat16,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..dtypes import check_shape, dtype, show
 from ..errors.operations import (
     BadArgumentKind,

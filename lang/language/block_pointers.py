@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..context import current
 from ..dtypes import int32, int64, pointer_type, show
 from ..errors.memory import BlockPointerArgument, NanForIntegers, NotAPointer

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..errors.operations import BadArguments
 from ..frontend.function import show_signature
 from ..values import MEMBERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import semantic
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..context import current
 from ..dtypes import check_shape, dtype, int32, show
 from ..errors.operations import BadGridAxis, BadRange, FractionForInteger, LiteralOutOfRange, NotOneElement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import IO, Any
 
 from .. import semantic
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..context import current, current_options
 from ..errors.operations import BadArgumentKind, BadPrefix, NeedsConstexpr, StaticAssertionFailed
 from ..ops.debug import ASSERT, PRINT

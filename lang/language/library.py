@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..constexpr import constexpr
+from ..constants import constexpr
 from ..frontend.function import device_function
 from ..values import MEMBERS
 from .elementwise import exp, fdiv, minimum

@@ -6,7 +6,7 @@ import builtins
 from collections.abc import Iterator
 from typing import Any
 
-from ..constexpr import unwrap
+from ..constants import unwrap
 
 
 class _bounds:

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from .. import semantic
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..context import current, current_options
 from ..dtypes import (
     FP8,

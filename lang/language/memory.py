@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..context import current
 from ..dtypes import dtype, pointer_type
 from ..errors.memory import (

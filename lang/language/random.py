@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..constexpr import constexpr
+from ..constants import constexpr
 from ..dtypes import float32, int32, int64, uint32, uint64
 from ..frontend.function import device_function
 from .creation import full, to_tensor

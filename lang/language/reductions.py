@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from .. import semantic
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..context import current, current_generator
 from ..dtypes import dtype, int32
 from ..errors.operations import AxisNeeded, BadArgumentKind, BadOperand, IncompatibleShapes, ReduceNeedsTile

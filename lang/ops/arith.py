@@ -25,7 +25,9 @@ AND = elementwise("and", "a b", INTS, "Bitwise a & b.", COMMUTES)
 OR = elementwise("or", "a b", INTS, "Bitwise a | b.", COMMUTES)
 XOR = elementwise("xor", "a b", INTS, "Bitwise a ^ b.", COMMUTES)
 SHL = elementwise("shl", "a b", INTS, "a << b, b unsigned; 0 when b is the width or more.")
-SHR_S = elementwise("shr_s", "a b", INTS, "a >> b with sign fill, b unsigned; all sign bits when b is the width or more.")
+SHR_S = elementwise(
+    "shr_s", "a b", INTS, "a >> b with sign fill, b unsigned; all sign bits when b is the width or more."
+)
 SHR_U = elementwise("shr_u", "a b", INTS, "a >> b with zero fill, b unsigned; 0 when b is the width or more.")
 
 MIN_S = elementwise("min_s", "a b", INTS, "The smaller, signed.", COMMUTES)
@@ -43,10 +45,18 @@ DIV_F = elementwise(
 )  # fmt: skip
 DIV_RN = elementwise("div_rn", "a b", WIDE, "a / b, rounded once to nearest even.", contracts=EXACT)
 REM_F = elementwise("rem_f", "a b", WIDE, "C fmod: a - trunc(a / b) * b exactly, with the sign of a.", contracts=EXACT)
-FMA = elementwise("fma", "a b c", FLOATS, "a * b + c, rounded once (in 8-bit formats to f32, then cast).", contracts=EXACT)
-NEG_F = elementwise("neg_f", "a", FLOATS, "a with its sign flipped, NaN and zero included where the format signs them.", contracts=EXACT)
+FMA = elementwise(
+    "fma", "a b c", FLOATS, "a * b + c, rounded once (in 8-bit formats to f32, then cast).", contracts=EXACT
+)
+NEG_F = elementwise(
+    "neg_f", "a", FLOATS, "a with its sign flipped, NaN and zero included where the format signs them.", contracts=EXACT
+)
 ABS_F = elementwise("abs_f", "a", FLOATS, "a with its sign cleared, NaN included.", contracts=EXACT)
-MINNUM = elementwise("minnum", "a b", FLOATS, "The smaller; of a NaN and a number the number; -0 < +0.", COMMUTES, contracts=EXACT)
-MAXNUM = elementwise("maxnum", "a b", FLOATS, "The larger; of a NaN and a number the number; -0 < +0.", COMMUTES, contracts=EXACT)
+MINNUM = elementwise(
+    "minnum", "a b", FLOATS, "The smaller; of a NaN and a number the number; -0 < +0.", COMMUTES, contracts=EXACT
+)
+MAXNUM = elementwise(
+    "maxnum", "a b", FLOATS, "The larger; of a NaN and a number the number; -0 < +0.", COMMUTES, contracts=EXACT
+)
 MINIMUM = elementwise("minimum", "a b", FLOATS, "The smaller; NaN if either is; -0 < +0.", COMMUTES, contracts=EXACT)
 MAXIMUM = elementwise("maximum", "a b", FLOATS, "The larger; NaN if either is; -0 < +0.", COMMUTES, contracts=EXACT)

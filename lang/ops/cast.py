@@ -7,15 +7,11 @@ from ..opdef import Attribute
 from ..types import FLOATS, I64, INTS, NUMBERS, POINTERS, bit_width
 from .rules import elementwise
 
-TRUNC_I = elementwise(
-    "trunc_i", "a", [((a,), b) for a in INTS for b in INTS if b.width < a.width], "The low bits."
-)
+TRUNC_I = elementwise("trunc_i", "a", [((a,), b) for a in INTS for b in INTS if b.width < a.width], "The low bits.")
 EXT_S = elementwise(
     "ext_s", "a", [((a,), b) for a in INTS for b in INTS if b.width > a.width], "Widened by copies of the sign bit."
 )
-EXT_U = elementwise(
-    "ext_u", "a", [((a,), b) for a in INTS for b in INTS if b.width > a.width], "Widened by zeros."
-)
+EXT_U = elementwise("ext_u", "a", [((a,), b) for a in INTS for b in INTS if b.width > a.width], "Widened by zeros.")
 S_TO_F = elementwise(
     "s_to_f", "a", [((a,), b) for a in INTS for b in FLOATS], "The signed integer rounded once to nearest even.",
     contracts=EXACT,

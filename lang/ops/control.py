@@ -60,7 +60,9 @@ WHILE = register(OpDef(
     "Run `before` (carried values), which ends in `condition`; while it holds, run `after` with the values passed on, and go round with what it yields.",
     (Attribute("disable_licm", bool, False),), ("before", "after"),
 ))  # fmt: skip
-IF = register(OpDef("if", ("condition",), _if, "Run `then` or `else`; the results are what it yields.", (), ("then", "else")))
+IF = register(
+    OpDef("if", ("condition",), _if, "Run `then` or `else`; the results are what it yields.", (), ("then", "else"))
+)
 CALL = register(OpDef(
     "call", ("arguments*",), as_requested, "The results of the device function on the arguments.",
     (Attribute("callee", str),), effect=Effect.READ_WRITE,

@@ -27,7 +27,7 @@ def _assume(types: Sequence[Type], attributes: Attributes, requested: Requested)
 
 PRINT = register(OpDef(
     "print", ("values*",), no_results, "Print the prefix and, for each element, its program, index and value.",
-    (Attribute("prefix", str), Attribute("hex", bool, False), Attribute("signed", tuple, ())), effect=Effect.OTHER,
+    (Attribute("prefix", str), Attribute("hex", bool, False), Attribute("signed", tuple, (), of=bool)), effect=Effect.OTHER,
 ))  # fmt: skip
 ASSERT = register(OpDef(
     "assert", ("condition", "mask?"), _assert, "Stop the kernel with the message where the condition fails under the mask.",

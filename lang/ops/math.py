@@ -16,8 +16,12 @@ def f32(contract: Contract) -> Contracts:
 
 EXP = elementwise("exp", "x", WIDE, "e to the x.", contracts=f32(Ulp(2, growth=1.173)))
 EXP2 = elementwise("exp2", "x", WIDE, "2 to the x.", contracts=f32(Ulp(2)))
-LOG = elementwise("log", "x", WIDE, "The natural logarithm; -inf at 0, NaN below.", contracts=f32(AbsRel(2**-21.41, 2**-21.5)))
-LOG2 = elementwise("log2", "x", WIDE, "The binary logarithm; -inf at 0, NaN below.", contracts=f32(AbsRel(2**-22, 2**-22)))
+LOG = elementwise(
+    "log", "x", WIDE, "The natural logarithm; -inf at 0, NaN below.", contracts=f32(AbsRel(2**-21.41, 2**-21.5))
+)
+LOG2 = elementwise(
+    "log2", "x", WIDE, "The binary logarithm; -inf at 0, NaN below.", contracts=f32(AbsRel(2**-22, 2**-22))
+)
 SQRT = elementwise("sqrt", "x", WIDE, "The square root; NaN below 0, sqrt(-0) = -0.", contracts=f32(Ulp(1)))
 SQRT_RN = elementwise("sqrt_rn", "x", WIDE, "The square root, rounded once to nearest even.", contracts=EXACT)
 RSQRT = elementwise("rsqrt", "x", WIDE, "1 / sqrt(x); signed infinity at signed zero.", contracts=f32(Ulp(2)))

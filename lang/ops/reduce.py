@@ -48,7 +48,9 @@ def _reduction(name: str, admitted: Sequence[ScalarType], indexed: bool) -> Type
 
 
 def _simple(name: str, admitted: Sequence[ScalarType], doc: str, contracts: Contracts | None = None) -> OpDef:
-    return register(OpDef(name, ("a",), _reduction(name, admitted, False), doc, (AXIS,), traits=PURE, contracts=contracts))
+    return register(
+        OpDef(name, ("a",), _reduction(name, admitted, False), doc, (AXIS,), traits=PURE, contracts=contracts)
+    )
 
 
 def _indexed(name: str, admitted: Sequence[ScalarType], doc: str) -> OpDef:
@@ -80,7 +82,9 @@ def _dot(types: Sequence[Type], attributes: Attributes, requested: Requested) ->
 
 
 REDUCE_ADD_I = _simple("reduce_add_i", INTS, "The sum modulo 2^width.")
-REDUCE_ADD_F = _simple("reduce_add_f", FLOATS, "The real sum, rounded once (in 8-bit formats to f32, then cast).", Contracts(Sum()))
+REDUCE_ADD_F = _simple(
+    "reduce_add_f", FLOATS, "The real sum, rounded once (in 8-bit formats to f32, then cast).", Contracts(Sum())
+)
 REDUCE_XOR = _simple("reduce_xor", INTS, "The bitwise xor of all.")
 REDUCE_OR = _simple("reduce_or", INTS, "The bitwise or of all.")
 REDUCE_MIN_S = _simple("reduce_min_s", INTS, "The smallest, signed.")

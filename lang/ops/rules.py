@@ -85,9 +85,7 @@ def no_results(types: Sequence[Type], attributes: Attributes, requested: tuple[T
     return ()
 
 
-def as_requested(
-    types: Sequence[Type], attributes: Attributes, requested: tuple[Type, ...] | None
-) -> tuple[Type, ...]:
+def as_requested(types: Sequence[Type], attributes: Attributes, requested: tuple[Type, ...] | None) -> tuple[Type, ...]:
     """The rule of ops whose result types stand in the text only (calls, control flow)."""
     return requested or ()
 

@@ -34,7 +34,7 @@ def _constant(types: Sequence[Type], attributes: Attributes, requested: Requeste
         width = element.width
         ok = isinstance(value, int) and not isinstance(value, bool) and -(1 << width - 1) <= value < 1 << width
     else:
-        ok = value == 0 and isinstance(value, int)
+        ok = value == 0 and not isinstance(value, float)
     if not ok:
         raise OpTypeError(f"constant {value!r} is no {element}")
     return (type_,)
@@ -87,7 +87,8 @@ def _reshape(types: Sequence[Type], attributes: Attributes, requested: Requested
 
 
 def _permute(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:
-    shape, order = shape_of(types[0]), attributes["order"]
+    shape = shape_of(types[0])
+    order: tuple[int, ...] = attributes["order"]
     if sorted(order) != list(range(len(shape))):
         raise OpTypeError(f"permute: {order} does not permute the dimensions of {types[0]}")
     return (with_shape(element_of(types[0]), [shape[axis] for axis in order]),)
@@ -125,19 +126,43 @@ def _row(name: str, operands: str, rule: Any, doc: str, *attributes: Attribute) 
 
 SHAPE = Attribute("shape", tuple)
 
-CONSTANT = _row("constant", "", _constant, "A literal, of a scalar type or in every element of a tile.", Attribute("value", int | float))
+CONSTANT = _row(
+    "constant",
+    "",
+    _constant,
+    "A literal, of a scalar type or in every element of a tile.",
+    Attribute("value", int | float),
+)
 POISON = _row("poison", "", _poison, "A value that nothing may depend on; the executor gives zeros.")
-ARANGE = _row("arange", "", _arange, "The i32 tile start, start + 1, ..., end - 1.", Attribute("start", int), Attribute("end", int))
-PROGRAM_ID = _row("program_id", "", _i32, "This program's index along a grid axis.", Attribute("axis", int, choices=(0, 1, 2)))
-NUM_PROGRAMS = _row("num_programs", "", _i32, "The grid's extent along an axis.", Attribute("axis", int, choices=(0, 1, 2)))
+ARANGE = _row(
+    "arange",
+    "",
+    _arange,
+    "The i32 tile start, start + 1, ..., end - 1.",
+    Attribute("start", int),
+    Attribute("end", int),
+)
+PROGRAM_ID = _row(
+    "program_id", "", _i32, "This program's index along a grid axis.", Attribute("axis", int, choices=(0, 1, 2))
+)
+NUM_PROGRAMS = _row(
+    "num_programs", "", _i32, "The grid's extent along an axis.", Attribute("axis", int, choices=(0, 1, 2))
+)
 SPLAT = _row("splat", "a", _splat, "A tile with the scalar in every element.", SHAPE)
 BROADCAST = _row("broadcast", "a", _broadcast, "Extents of 1 stretched to the shape's.", SHAPE)
 EXPAND_DIMS = _row("expand_dims", "a", _expand_dims, "A new extent of 1 at the axis.", Attribute("axis", int))
 RESHAPE = _row("reshape", "a", _reshape, "The same elements in the same row-major order, in another shape.", SHAPE)
-PERMUTE = _row("permute", "a", _permute, "Dimension i of the result is dimension order[i] of a.", Attribute("order", tuple))
+PERMUTE = _row(
+    "permute", "a", _permute, "Dimension i of the result is dimension order[i] of a.", Attribute("order", tuple)
+)
 JOIN = _row("join", "a b", _join, "a and b side by side along a new last dimension of 2.")
 SPLIT = _row("split", "a", _split, "The two halves along the last dimension of 2, which goes.")
-ADD_PTR = _row("add_ptr", "pointer offset", _add_ptr, "The address of element `offset` (signed) after the pointer; an i1 steps one byte.")
+ADD_PTR = _row(
+    "add_ptr",
+    "pointer offset",
+    _add_ptr,
+    "The address of element `offset` (signed) after the pointer; an i1 steps one byte.",
+)
 HINT = _row(
     "hint", "a", _same,
     "a, with the promise that its elements are multiples of `divisibility`, in runs of `contiguity`, constant in runs of `constancy` (one number a dimension, () for no promise).",

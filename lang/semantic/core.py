@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..context import current
 from ..dtypes import dtype, float32, ir_scalar
 from ..errors.operations import BadOperand, CannotBroadcast, IncompatibleShapes

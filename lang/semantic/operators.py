@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..constexpr import unwrap
+from ..constants import unwrap
 from ..context import current, current_options
 from ..dtypes import dtype, float32, int1, int64, show
 from ..errors.operations import BadOperand, BadOperands, MismatchedTypes

@@ -22,7 +22,7 @@ from tilewright.difftest import (
 from tilewright.difftest.cases import Case, Outcome
 from tilewright.difftest.levels import run_text, run_ttir
 from tilewright.interpreter.meanings import MEANINGS
-from tilewright.lang import F32
+from tilewright.lang import F32, parse_module
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = ("add_i", "select", "for", "store", "print")
@@ -147,6 +147,32 @@ def test_every_strict_outcome_is_allowed_by_the_contract() -> None:
         for seed in range(6):
             case = STRATEGIES[row](RecordedChoices(seed))
             assert check(case, run_ttir(case), strict=False) == []
+
+
+FOLD = """
+module {
+  kernel @unused() { return }
+  func @tested(%a: tile<4xf32>) -> (f32) {
+    %r = reduce %a {axis = 0} : f32 {
+    ^combine(%x: f32, %y: f32):
+      %s = add_f %x, %y : f32
+      yield %s
+    }
+    return %r
+  }
+}
+"""
+
+
+def test_a_compiled_reduce_may_use_any_bracketing() -> None:
+    """1 + 2**-24 + 2**-24 + 2**-24 is 1 from the left and more than 1 from the right; nothing makes it 2."""
+    tiny = 2.0**-24
+    case = Case("reduce", parse_module(FOLD), (np.array([[1, tiny, tiny, tiny]], np.float32),), function="tested")
+    from_left, from_right = (Outcome((np.array([value], np.float32),)) for value in (1.0, 1 + 2 * 2.0**-23))
+    wrong = Outcome((np.array([2.0], np.float32),))
+    assert check(case, from_left) == [] and check(case, from_left, strict=False) == []
+    assert check(case, from_right) != [] and check(case, from_right, strict=False) == []
+    assert check(case, wrong, strict=False) != []
 
 
 def test_a_wrong_end_is_a_mismatch() -> None:

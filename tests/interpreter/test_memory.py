@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from io import StringIO
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tilewright.interpreter.batch import Batch, Fuel, Options
+from tests.interpreter.oracles import batch_of, bits, make, run
+from tilewright.interpreter.batch import Batch
 from tilewright.interpreter.errors import MemoryAccessError
-from tilewright.interpreter.meanings import MEANINGS, regions
+from tilewright.interpreter.meanings import regions
 from tilewright.interpreter.meanings.provenance import root_of
 from tilewright.interpreter.memory import Buffer, Memory, Root
-from tilewright.interpreter.numerics import add, cast
 from tilewright.interpreter.values import Affine, BatchValue, Box, dense, storage
 from tilewright.lang import (
-    BF16,
     F8E4M3B15,
-    F16,
     F32,
     F64,
     I1,
     I8,
-    I16,
     I32,
-    I64,
     NUMBERS,
     OPS,
     Block,
     Builder,
-    FloatType,
     Function,
-    IntType,
-    Location,
     Operation,
     PointerType,
     ScalarType,
@@ -48,31 +37,8 @@ from tilewright.lang import (
 PF32 = PointerType(F32)
 
 
-def make(name: str, types: Sequence[Type], **attributes: Any) -> Operation:
-    """An op on the parameters x0, x1, ... of the kernel `k`."""
-    block = Block(types, [f"x{i}" for i in range(len(types))])
-    Function("k", block)
-    builder = Builder(block)
-    builder.location = Location("kernels.f", 3, 9)
-    return builder.create(OPS[name], block.arguments, attributes)
-
-
-def batch_of(count: int, *buffers: Buffer, kernel: str = "k") -> Batch:
-    x, y, z = np.indices((1, 1, count), np.int32).reshape(3, -1)[::-1]
-    memory = Memory(buffers, kernel)
-    return Batch(count, (x, y, z), (count, 1, 1), memory, Options(), StringIO(), Fuel(None))
-
-
-def run(operation: Operation, batch: Batch, *values: BatchValue) -> Any:
-    return MEANINGS[operation.name](operation)(batch, *values)
-
-
 def tile(shape: tuple[int, ...], element: ScalarType) -> Type:
     return TileType(shape, element) if shape else element
-
-
-def bits(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
 
 
 def affine(base: np.ndarray, strides: tuple[int, ...], shape: tuple[int, ...]) -> Affine:
@@ -253,6 +219,18 @@ def test_views_of_one_array_overlap() -> None:
     assert (every.start, every.nbytes, every.origin) == (whole.start + 4, 28, whole.start + 28)
 
 
+@pytest.mark.parametrize("element", [I1, I8, F8E4M3B15])
+def test_any_byte_but_zero_is_true(element: ScalarType) -> None:
+    data = np.array([0, 1, 2, 255], np.uint8)
+    batch = batch_of(1, buffer := Buffer.of("x0", data))
+    types = (TileType((4,), PointerType(element)), TileType((4,), element))  # type: ignore[arg-type]
+    pointer = affine(np.array([buffer.start]), (1,), (4,))
+    loaded = dense(run(make("load", types[:1]), batch, pointer))
+    assert bits(loaded).tolist() == [[0, 1, 1, 1] if element == I1 else [0, 1, 2, 255]]
+    run(make("store", types), batch, pointer, loaded)
+    assert data.tolist() == bits(loaded)[0].tolist()
+
+
 # --- where pointers come from ---------------------------------------------------------------------------------------
 
 
@@ -278,6 +256,7 @@ def test_provenance_follows_pointers_through_loops_and_branches() -> None:
     of_a = Root("k", "a")
     cases: list[tuple[Value, Root | None]] = [
         (a, of_a), (moved, of_a), (step, of_a), (loop.results[0], of_a), (loop.results[1], None),
+        (body.arguments[1], of_a), (body.arguments[2], None),
         (branch.result, of_a), (same, of_a), (mixed, None), (tiled, of_a), (number, None),
     ]  # fmt: skip
     assert [root_of(value) for value, _ in cases] == [root for _, root in cases]
@@ -395,139 +374,3 @@ def test_a_negative_stride_counts_from_the_pointer() -> None:
 def test_an_empty_buffer_refuses_every_access() -> None:
     x = Buffer.of("x0", np.zeros(0, np.float32))
     assert "out of bounds: it has none" in message(make("load", (PF32,)), batch_of(1, x), np.array([x.start]))
-
-
-# --- atomics --------------------------------------------------------------------------------------------------------
-
-
-def one_by_one(kind: str, element: ScalarType, old: np.generic, value: np.generic) -> np.generic:
-    """What one lane does, on NumPy scalars of the element's storage."""
-    a, b = (np.array([v], storage(element)) for v in (old, value))
-    unsigned = [x.view(f"u{x.dtype.itemsize}") for x in (a, b)]
-    if kind == "add_f":
-        assert isinstance(element, FloatType)
-        return add(a, b, element.name)[0]
-    if kind in ("min_f", "max_f"):
-        ints = [int(x.view(f"i{x.dtype.itemsize}")[0]) for x in (a, b)]
-        negative = ints[1] < 0
-        if negative:
-            picked = (max if kind == "min_f" else min)(range(2), key=lambda i: int(unsigned[i][0]))
-        else:
-            picked = (min if kind == "min_f" else max)(range(2), key=lambda i: ints[i])
-        return (a, b)[picked][0]
-    with np.errstate(all="ignore"):
-        return {
-            "add_i": lambda: a + b, "min_s": lambda: np.minimum(a, b), "max_s": lambda: np.maximum(a, b),
-            "min_u": lambda: np.minimum(*unsigned).view(a.dtype), "max_u": lambda: np.maximum(*unsigned).view(a.dtype),
-            "and": lambda: a & b, "or": lambda: a | b, "xor": lambda: a ^ b, "xchg": lambda: b,
-        }[kind]()[0]  # fmt: skip
-
-
-RMW = [(kind, element) for kind, admitted in {
-    "add_i": (I32, I64), "add_f": (F16, BF16, F32, F64), "min_s": (I32, I64), "min_u": (I32, I64), "max_s": (I32, I64),
-    "max_u": (I32, I64), "min_f": (F32, F64), "max_f": (F32, F64), "and": (I32, I64), "or": (I32, I64),
-    "xor": (I32, I64), "xchg": (I32, I64, F32, F64),
-}.items() for element in admitted]  # fmt: skip
-
-
-def random_values(rng: np.random.Generator, element: ScalarType, count: int) -> np.ndarray:
-    dtype = storage(element)
-    if isinstance(element, IntType):
-        return rng.integers(0, 256, count * dtype.itemsize, np.uint8).view(dtype)
-    values = rng.standard_normal(count) * 2.0 ** rng.integers(-12, 12, count)
-    values[rng.random(count) < 0.05] = [np.inf, -np.inf, np.nan, -0.0][int(rng.integers(4))]
-    assert isinstance(element, FloatType)
-    return cast(values, "f64", element.name)
-
-
-@pytest.mark.parametrize("spread", [1, 3, 40, 4000])
-@pytest.mark.parametrize(("kind", "element"), RMW)
-def test_atomics_equal_a_sequential_loop(kind: str, element: ScalarType, spread: int) -> None:
-    rng, dtype, shape, count = np.random.default_rng(spread), storage(element), (4, 8), 5
-    memory = random_values(rng, element, spread)
-    buffer = Buffer.of("x0", memory.view(f"u{dtype.itemsize}"))
-    values = random_values(rng, element, count * 32).reshape(count, *shape)
-    places = rng.integers(0, spread, values.shape)
-    mask = rng.random(values.shape) < 0.8
-    expected, old = memory.copy(), np.zeros(values.shape, dtype)
-    for index in np.ndindex(values.shape):
-        if mask[index]:
-            old[index] = expected[places[index]]
-            expected[places[index]] = one_by_one(kind, element, old[index], values[index])
-    types = (TileType(shape, PointerType(element)), TileType(shape, element), TileType(shape, I1))
-    operation = make("atomic_rmw", types, kind=kind)
-    got = run(operation, batch_of(count, buffer), places * dtype.itemsize + buffer.start, values, mask)
-    assert got.dtype == dtype
-    for a, b in ((got, old), (memory, expected)):
-        same = bits(a) == bits(b)
-        if isinstance(element, FloatType):
-            same |= np.isnan(a.astype(np.float64)) & np.isnan(b.astype(np.float64))
-        assert same.all()
-
-
-@pytest.mark.parametrize("element", [I16, I32, I64, F16, BF16, F32, F64])
-def test_compare_and_swap_compares_bits_in_order(element: ScalarType) -> None:
-    rng, dtype = np.random.default_rng(7), storage(element)
-    codes = np.array([0, 1, 2, 1 << 8 * dtype.itemsize - 1], np.uint64).astype(
-        f"u{dtype.itemsize}"
-    )  # +0, -0 and two more
-    memory = rng.choice(codes, 3)
-    expected, values = rng.choice(codes, (2, 40, 2))
-    places = rng.integers(0, 3, (40, 2))
-    after, old = memory.copy(), np.zeros((40, 2), codes.dtype)
-    for index in np.ndindex(old.shape):
-        old[index] = after[places[index]]
-        if old[index] == expected[index]:
-            after[places[index]] = values[index]
-    buffer = Buffer.of("x0", memory)
-    types = (TileType((2,), PointerType(element)), TileType((2,), element), TileType((2,), element))
-    batch = batch_of(40, buffer)
-    pointer = places * dtype.itemsize + buffer.start
-    got = run(make("atomic_cas", types), batch, pointer, expected.view(dtype), values.view(dtype))
-    assert got.dtype == dtype and (bits(got) == old).all() and (memory == after).all()
-
-
-def test_an_atomic_at_one_address_runs_once_a_program() -> None:
-    counter = np.zeros(1, np.int32)
-    batch = batch_of(100, buffer := Buffer.of("x0", counter))
-    rmw = make("atomic_rmw", (PointerType(I32), I32), kind="add_i")
-    ticket = run(rmw, batch, np.array([buffer.start]), np.array([2], np.int32))
-    assert ticket.tolist() == list(range(0, 200, 2)) and counter.tolist() == [200]
-
-
-def test_the_version_grows_only_if_an_atomic_changes_something() -> None:
-    lock = np.zeros(1, np.int32)
-    batch = batch_of(1, buffer := Buffer.of("x0", lock))
-    cas = make("atomic_cas", (PointerType(I32), I32, I32))
-    zero, one, at = np.zeros(1, np.int32), np.ones(1, np.int32), np.array([buffer.start])
-    assert run(cas, batch, at, zero, one).tolist() == [0]
-    version = batch.memory.version
-    assert version > 0 and run(cas, batch, at, zero, one).tolist() == [1]
-    assert batch.memory.version == version
-    run(make("store", (PointerType(I32), I32)), batch, at, one)
-    assert batch.memory.version == version
-    run(make("store", (PointerType(I32), I32)), batch, at, zero)
-    assert batch.memory.version > version
-
-
-def test_atomic_loads_stores_and_looks() -> None:
-    data = np.array([3, 4], np.int32)
-    batch = batch_of(2, buffer := Buffer.of("x0", data))
-    at, pointer = buffer.start + np.array([0, 4]), PointerType(I32)
-    assert dense(run(make("atomic_load", (pointer, I1)), batch, at, np.array([False, True]))).tolist() == [0, 4]
-    run(make("atomic_store", (pointer, I32)), batch, at, np.array([7, 8], np.int32))
-    assert data.tolist() == [7, 8]
-    look = run(make("atomic_poll", (pointer, I32)), batch, at, np.array([7], np.int32))
-    assert look.dtype == np.bool_ and look.tolist() == [True, False]
-
-
-@pytest.mark.parametrize("element", [I1, I8, F8E4M3B15])
-def test_any_byte_but_zero_is_true(element: ScalarType) -> None:
-    data = np.array([0, 1, 2, 255], np.uint8)
-    batch = batch_of(1, buffer := Buffer.of("x0", data))
-    types = (TileType((4,), PointerType(element)), TileType((4,), element))  # type: ignore[arg-type]
-    pointer = affine(np.array([buffer.start]), (1,), (4,))
-    loaded = dense(run(make("load", types[:1]), batch, pointer))
-    assert bits(loaded).tolist() == [[0, 1, 1, 1] if element == I1 else [0, 1, 2, 255]]
-    run(make("store", types), batch, pointer, loaded)
-    assert data.tolist() == bits(loaded)[0].tolist()

@@ -225,6 +225,13 @@ def test_affine_tiles_under_shape_ops_and_casts(data: st.DataObject) -> None:
         check("add_ptr", [pointer, TileType(shape, {8: I8, 32: I32, 64: I64}[width])], [address, offsets])
 
 
+@pytest.mark.parametrize(("first", "divisor"), [(-4, 4), (-1, 4), (4, 4), (3, 4), (0, -4), (0, 0)])
+@pytest.mark.parametrize("name", ["div_s", "rem_s", "div_u", "rem_u"])
+def test_quotients_of_ramps(name: str, first: int, divisor: int) -> None:
+    i32 = TileType((4,), I32)
+    check(name, [i32, i32], [affine([first], (1,), (4,), "i4"), affine([divisor], (0,), (4,), "i4")])
+
+
 def test_what_kernels_do_with_indices_stays_lazy() -> None:
     """(pid * 4 + arange(4)) % 32 < n, and the pointers made from it."""
     i32, shape = TileType((4,), I32), (4,)

@@ -157,6 +157,15 @@ def test_lists_are_tuples_and_comprehensions_unroll() -> None:
     assert names_of(compile_kernel(kernel, p="*i32")).count("mul_i") == 1
 
 
+def test_the_variables_of_a_comprehension_are_its_own() -> None:
+    def kernel(p, n):
+        values: tl.constexpr = [n * 2 for n in (1, 2) if [n for n in ()] == ()]
+        tl.static_assert(values == (2, 4) and [m for m in ()] == ())
+        tl.store(p, n)
+
+    assert names_of(compile_kernel(kernel, p="*i32")) == ["store", "return"]
+
+
 def test_f_strings_are_for_compile_time_values() -> None:
     def kernel(n, K: tl.constexpr):
         tl.device_print(f"K = {K:>4} {K!r} {joined(K, 'x', sep='+')} {1 / 3:.{K}f}: ", n)

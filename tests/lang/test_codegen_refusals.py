@@ -99,7 +99,7 @@ CLASSES: list[tuple[str, type[Exception], str]] = [
     ("x = (1, 2)[5]", syntax.CompileTimeFailure, "IndexError"),
     ("x = [i for i in (1, 2) if n]", syntax.ConstexprNeeded, "the filter of a comprehension"),
     ("x = [i for i in range(n)]", syntax.ConstexprNeeded, "the bound of an unrolled range"),
-    ("x = [i for i in (1, 2)]\n    y = i", syntax.NotDefined, "inside the comprehension"),
+    ("x = [i for i in (1, 2)]\n    y = i", syntax.UnknownName, "`i` is not defined"),
     ("x = f'{n}'", syntax.ConstexprNeeded, "a value in an f-string"),
     ("x: tl.constexpr = n", syntax.ConstexprNeeded, "the constexpr `x`"),
     ("x = 1 < 'a'", syntax.CompileTimeFailure, "TypeError"),

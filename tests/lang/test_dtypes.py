@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tilewright.lang import F32, I32, PointerType
 from tilewright.lang import language as tl
-from tilewright.lang.constexpr import constexpr
+from tilewright.lang.constants import constexpr
 from tilewright.lang.dtypes import (
     FLOATS,
     NUMBERS,

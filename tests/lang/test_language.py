@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.lang.evaluation import Array, evaluate, launch
 from tests.lang.sandbox import sandbox
 from tilewright.lang import language as tl
-from tilewright.lang.constexpr import constexpr
+from tilewright.lang.constants import constexpr
 from tilewright.lang.context import Options
 from tilewright.lang.dtypes import FP8, NUMBERS, dtype, pointer_type
 from tilewright.lang.errors.operations import BadArguments, NeedsConstexpr

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.lang.sandbox import Sandbox, sandbox
 from tilewright.lang import Block, Builder, semantic, shape_of
 from tilewright.lang import language as tl
-from tilewright.lang.constexpr import constexpr
+from tilewright.lang.constants import constexpr
 from tilewright.lang.context import Options, building, current, current_generator
 from tilewright.lang.dtypes import FLOATS, NUMBERS, dtype, ir_scalar, pointer_type
 from tilewright.lang.errors.operations import (

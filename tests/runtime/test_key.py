@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tilewright.lang import constexpr, knobs
-from tilewright.runtime import CompileOptions, JITFunction, encode, key, kernel_key
+from tilewright.runtime import CompileOptions, JITFunction, encode, kernel_key, key
 from tilewright.runtime.errors import ArgumentError
 
 SOURCE = """
