@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
-from tilewright.interpreter import InterpreterError
 from tilewright.lang import (
     CompilerBug,
     DeviceFunction,
@@ -28,12 +27,12 @@ from tilewright.lang import (
     print_module,
 )
 
+from ._lazy import explain
 from .devices import Device, choose_device
 from .errors import ArgumentError, OptionError, did_you_mean
 from .grid import Extents, Grid, resolve_grid
 from .key import kernel_key
 from .options import OPTION_NAMES, CompileOptions, split_options
-from .report import explain
 from .specialization import Bound, Constant, Rules, Specialization, specialize
 
 NAMED_TYPES: dict[str, dtype] = {
@@ -191,7 +190,7 @@ class JITFunction(DeviceFunction):
         try:
             with kernel.device.memory(payload) as reachable:
                 kernel.device.launch(kernel.handle, extents, reachable, kernel.options)
-        except InterpreterError as error:
+        except TilewrightError as error:
             explain(error, [self, *(d.value for d in dependencies(self) if isinstance(d.value, DeviceFunction))])
             raise
 
@@ -220,7 +219,7 @@ class Launcher:
             return self.kernel.run(*arguments, grid=self.grid, device=self.device, **keywords)
         except CompilerBug:
             raise  # here our own frames are what matters
-        except (TilewrightError, InterpreterError) as error:
+        except TilewrightError as error:
             # A mistake in the kernel or the call: the frames in between are ours and would only hide it.
             raise error.with_traceback(None) from error.__cause__
 

@@ -10,11 +10,13 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from tilewright.interpreter import DeadlockError, InterpreterError
-from tilewright.lang import CompilationError, DeviceFunction, Location, Span
+from tilewright.lang import CompilationError, DeviceFunction, Location, Span, TilewrightError
 
 
-def explain(error: InterpreterError, functions: Iterable[DeviceFunction]) -> None:
-    """Give the error a report with source lines, as far as the functions' sources can be read."""
+def explain(error: TilewrightError, functions: Iterable[DeviceFunction]) -> None:
+    """Give an error of the interpreter a report with source lines, as far as the functions' sources can be read."""
+    if not isinstance(error, InterpreterError):
+        return
     sources = {function.qualified: function for function in functions}
     error.report = "\n".join(_lines(error, sources))
 

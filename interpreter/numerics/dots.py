@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from .casts import Array, decode, decode64
 from .exact import F64Array, two_product
 from .formats import FORMATS, FloatFormat
-from .sums import exact_rational_sum, exact_sums, round_enclosure
+from .sums import exact_rational_sum, exact_sums, finish, round_enclosure
 
 _U = 2.0**-53
 _SLACK = 1.001
-_BLOCK = 1 << 15
+_BLOCK = 1 << 17
 """Result elements (of 8 bytes) worked on at a time, so that temporaries stay in the second-level cache."""
 _FEW_PLACES = 32
 """Up to so many open elements a redo costs less than looking for exact ones."""
@@ -85,6 +85,11 @@ class _Block:
     formats: tuple[FloatFormat, FloatFormat, FloatFormat]
     out: str
 
+    @property
+    def unit(self) -> float:
+        """The relative error bound of an f64 sum of the K products and the accumulator."""
+        return (self.a.shape[-1] + 2) * _U * _SLACK
+
     def rows_and_columns(self, places: Array) -> tuple[Array, Array]:
         """For each place its row of `a` among all P * M, and its column of `b` among all P * N."""
         m, n = self.a.shape[1], self.b.shape[2]
@@ -110,32 +115,118 @@ def _dot_block(result: Array, block: _Block) -> None:
     a, b, acc = block.a, block.b, block.acc
     value = np.matmul(a, b)
     value += 0.0 if acc is None else acc  # adding +0.0 turns -0.0, which the BLAS may give or not, into +0.0
-    unit = (a.shape[-1] + 2) * _U * _SLACK
-    rows = np.sqrt(np.einsum("pmk,pmk->pm", a, a))
-    columns = np.sqrt(np.einsum("pkn,pkn->pn", b, b))
+    norms = np.sqrt(np.einsum("pmk,pmk->pm", a, a)), np.sqrt(np.einsum("pkn,pkn->pn", b, b))
+    size = float(norms[0].max(initial=0)) * float(norms[1].max(initial=0))
+    inexact = None if block.out == "f64" else _perhaps_inexact(block, size)
+    if inexact is None:
+        places = _enclose_all(result, value, norms, block)
+        places = np.concatenate([places, _negative_zeros(value, acc)])
+    else:
+        result[...] = finish(value, block.out).reshape(-1)
+        places = _enclose_again(result, value.reshape(-1), inexact, norms, block) if len(inexact) else inexact
+    if len(places):
+        _redo(result, places, block)
+
+
+def _perhaps_inexact(block: _Block, size: float) -> Array | None:
+    """The places whose f64 value may differ from the real one, found by rows and columns at a time.
+
+    `size` bounds sum |a_k * b_k| everywhere. All terms of element (i, j) are multiples of the grid of row i times the
+    grid of column j, and of the grid of its accumulator; it is exact where 2**52 times these covers the size. A few
+    very small elements would spoil that for all, so their rows and columns are set aside. None where the test has
+    nothing to say: infinities, NaNs, a -0.0 that may have to stay one, or too many places left.
+    """
+    start = None if block.acc is None else _Codes.of(block.acc)
+    size += 0.0 if start is None else start.largest
+    if not np.isfinite(size) or (start is not None and start.has_negative_zero):
+        return None
+    need = size * 2.0**-52
+    rows, columns = (_grid(*pair) for pair in zip(block.codes, block.formats, (2, 1), strict=False))
+    apart: Array | None = None
+    if (rows.min(axis=1, initial=np.inf) * columns.min(axis=1, initial=np.inf) < need).any():
+        usual = np.partition(columns, columns.shape[1] // 16, axis=1)[:, columns.shape[1] // 16, None]
+        bad_rows = rows * usual < need
+        least = np.where(bad_rows, np.inf, rows).min(axis=1, initial=np.inf)
+        apart = bad_rows[:, :, None] | (columns * least[:, None] < need)[:, None, :]
+    if start is not None and start.least_grid < need:
+        small = start.grids_below(need)
+        apart = small if apart is None else apart | small
+    if apart is None:
+        return np.empty(0, np.intp)
+    places = np.flatnonzero(apart)
+    return places if len(places) < apart.size // 4 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Codes:
+    """What the bits of accumulators tell without arithmetic: `shifted` are they without sign, less one.
+
+    Zeros wrap to the largest code, so that the minimum is that of the nonzero values. Where the accumulators are one
+    value or row for all, only that is looked at; it broadcasts.
+    """
+
+    codes: Array
+    shifted: Array
+    fmt: FloatFormat
+
+    @classmethod
+    def of(cls, acc: Array) -> "_Codes":
+        core = acc[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in acc.strides)]
+        fmt = FORMATS["f32" if acc.dtype == np.float32 else "f64"]
+        codes = core.view(fmt.carrier) if core.flags.c_contiguous else np.ascontiguousarray(core).view(fmt.carrier)
+        one = fmt.carrier.type(1)
+        return cls(codes, (codes << one) - one, fmt)
+
+    @property
+    def largest(self) -> float:
+        """The largest magnitude; infinity where one is a NaN."""
+        one = self.fmt.carrier.type(1)
+        top = self.fmt.carrier.type((self.shifted + one).max(initial=0) >> one)
+        value = float(np.array([top]).view(self.fmt.storage)[0])
+        return value if np.isfinite(value) else np.inf
+
+    @property
+    def has_negative_zero(self) -> bool:
+        return bool((self.codes == self.fmt.carrier.type(1 << self.fmt.bits - 1)).any())
+
+    @property
+    def least_grid(self) -> float:
+        """What the last place of the smallest nonzero value is worth: it divides all of them. Infinity for zeros only."""
+        return float(_worth(self.shifted.min(initial=np.iinfo(self.shifted.dtype).max), self.fmt))
+
+    def grids_below(self, need: float) -> Array:
+        """Where the value is nonzero and its last place is worth less than `need`."""
+        exponent = int(np.ceil(np.log2(need))) + self.fmt.bias + self.fmt.mantissa_bits
+        return np.asarray(self.shifted < self.fmt.carrier.type((exponent << self.fmt.mantissa_bits + 1) - 1))
+
+
+def _enclose_all(result: Array, value: F64Array, norms: tuple[F64Array, F64Array], block: _Block) -> Array:
+    """Fill the flat `result` by a bound for each matrix, then one for each element; the places of those still open."""
+    rows, columns = norms
+    unit = block.unit
     bound = unit * rows.max(axis=1, initial=0) * columns.max(axis=1, initial=0)
-    if acc is not None:
-        bound += unit * np.maximum(acc.max(axis=(1, 2), initial=0), -acc.min(axis=(1, 2), initial=0))
+    if block.acc is not None:
+        high, low = block.acc.max(axis=(1, 2), initial=0), block.acc.min(axis=(1, 2), initial=0)
+        bound += unit * np.maximum(high, -low)
     rounded, redo = round_enclosure(value, bound[:, None, None], block.out)
     result[...] = rounded.reshape(-1)
     if not np.isfinite(bound).all():
         redo[~np.isfinite(bound)] = True
     redo |= block.out == "f64"
     places = np.flatnonzero(redo)
-    if len(places):
-        row, column = block.rows_and_columns(places)
-        size = rows.reshape(-1)[row] * columns.reshape(-1)[column]
-        size += 0.0 if acc is None else np.abs(acc.reshape(-1)[places])
-        places = _enclose_again(result, value.reshape(-1), places, size, unit, block)
-    places = np.concatenate([places, _negative_zeros(value, acc)])
-    if len(places):
-        _redo(result, places, block)
+    return _enclose_again(result, value.reshape(-1), places, norms, block) if len(places) else places
 
 
-def _enclose_again(result: Array, value: F64Array, places: Array, size: F64Array, unit: float, block: _Block) -> Array:
-    """Settle elements by bounds of their own (`size` is sum |terms|) and return the places of those still open."""
+def _enclose_again(
+    result: Array, value: F64Array, places: Array, norms: tuple[F64Array, F64Array], block: _Block
+) -> Array:
+    """Settle elements by bounds of their own, and return the places of those still open."""
+    row, column = block.rows_and_columns(places)
+    size = norms[0].reshape(-1)[row] * norms[1].reshape(-1)[column]  # bounds sum |terms|
+    if block.acc is not None:
+        size += np.abs(block.acc.reshape(-1)[places])
     exact = _exact(places, size, block) if len(places) > _FEW_PLACES else False
-    error = np.where(exact, 0.0, unit * size)
+    error = np.where(exact, 0.0, block.unit * size)
     result[places], open_ = round_enclosure(value[places], error, block.out)
     open_ |= ~np.isfinite(error)
     if block.out == "f64":
@@ -160,10 +251,15 @@ def _grid(codes: Array, fmt: FloatFormat, axis: int) -> F64Array:
     one = codes.dtype.type(1)
     shifted = codes << one  # without the sign
     shifted -= one  # zero wraps to the largest code
-    smallest = shifted.min(axis=axis, initial=np.iinfo(codes.dtype).max)
-    field = (smallest >> one) + (smallest & one) >> codes.dtype.type(fmt.mantissa_bits)
-    grid = np.ldexp(1.0, np.maximum(field.astype(np.int32), 1) - (fmt.bias + fmt.mantissa_bits))
-    return np.where(smallest == np.iinfo(codes.dtype).max, np.inf, grid)
+    return _worth(shifted.min(axis=axis, initial=np.iinfo(codes.dtype).max), fmt)
+
+
+def _worth(shifted: Array, fmt: FloatFormat) -> F64Array:
+    """What the last place of values is worth, by their codes without sign, doubled and less one; for zeros infinity."""
+    one = shifted.dtype.type(1)
+    field = (shifted >> one) + (shifted & one) >> shifted.dtype.type(fmt.mantissa_bits)
+    worth = np.ldexp(1.0, np.maximum(field.astype(np.int32), 1) - (fmt.bias + fmt.mantissa_bits))
+    return np.where(shifted == np.iinfo(shifted.dtype).max, np.inf, worth)
 
 
 def _negative_zeros(value: F64Array, acc: Array | None) -> Array:
@@ -198,7 +294,10 @@ def _dot_f64(result: Array, block: _Block) -> None:
         safe = _splits_safely(left) & _splits_safely(right)
         plain = ~(np.isfinite(left) & np.isfinite(right)).all(axis=1)
         rest[plain] = 0.0
-        rest = np.where(rest == 0, product * 0.0, rest)  # a zero error takes the sign of its product, for -0.0 sums
+        signed = (rest == 0) & np.isfinite(product)
+        rest[signed] = product[signed] * 0.0  # a zero error takes the sign of its product, for -0.0 sums
+        swallowed = ~plain & ~np.isfinite(start[:, 0])  # finite products, however large, do not move it
+        product[swallowed] = rest[swallowed] = 0.0
         sums = exact_sums(np.concatenate([product, rest, start], axis=1), block.out)
         for at in np.flatnonzero(~safe & ~plain & np.isfinite(start[:, 0])):
             sums[at] = _rational_dot(left[at].tolist(), right[at].tolist(), float(start[at, 0]), sums[at], block.out)

@@ -213,6 +213,38 @@ def test_dot_zero_has_the_sign_of_ieee_additions(fmt: str) -> None:
     assert np.signbit(nx.dot(negative, ones, None, fmt, out)).tolist() == [[False, False]]
 
 
+@pytest.mark.parametrize(
+    "left, right, acc, result",
+    [
+        ([math.inf, 1.0], [1.0, 1.0], 0.0, math.inf),
+        ([math.inf, 1.0], [1.0, 1.0], -math.inf, math.nan),
+        ([1e300, 1.0], [1e300, 1.0], -math.inf, -math.inf),
+        ([1e300, 1.0], [-1e300, 1.0], math.inf, math.inf),
+        ([1e300, 1e300], [1e300, -1e300], 3.0, 3.0),
+        ([1e300, 1e300], [1e300, 1e300], 3.0, math.inf),
+        ([0.0, math.inf], [math.inf, 1.0], 3.0, math.nan),
+    ],
+)
+def test_dot_f64_of_infinities_and_overflowing_products(
+    left: list[float], right: list[float], acc: float, result: float
+) -> None:
+    got = nx.dot(np.array([left]), np.array([right]).T, np.array([[acc]]), "f64", "f64")
+    assert np.array_equal(got, [[result]], equal_nan=True)
+
+
+@pytest.mark.parametrize("fmt", ["f16", "bf16", "f8e4m3fn", "f32"])
+def test_dot_sets_rows_with_tiny_elements_apart(fmt: str) -> None:
+    """Most elements pass the exactness test by rows and columns; the few that do not are settled one by one."""
+    rng = np.random.default_rng(11)
+    a, b = rng.standard_normal((2, 16, 40)), rng.standard_normal((2, 40, 32))
+    form = FORMATS[fmt]
+    smallest = 2.0 ** max(1 - form.bias - form.mantissa_bits, -60)
+    a[0, 3, 5], a[1, 7], b[0, 2, 9], b[1, :, 30] = smallest, smallest, -smallest, 3 * smallest
+    acc = rng.standard_normal((2, 16, 32)).astype(np.float32)
+    acc[0, 4, 4], acc[1, 5, 5] = 1e-30, -1e-38
+    check_dot(stored(a, fmt), stored(b, fmt), acc, fmt, "f32")
+
+
 def test_dot_f64_beyond_the_range_of_error_free_products() -> None:
     a = np.array([[1e-300, 1e-200], [1e200, 1e200], [1e-160, -1e-160], [1e308, -1e308]])
     b = np.array([[1e-20, 1e200], [1e-124, -1e200]])
