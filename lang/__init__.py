@@ -1,6 +1,8 @@
 """The language: types, IR, op tables, layouts as data, typing rules, the `tl` operations and the Python frontend."""
 
-from . import language, ops, tile_layouts
+import typing
+
+from . import _lazy, language, ops
 from .constants import constexpr
 from .context import Options as FrontendOptions
 from .contracts import EXACT, AbsRel, Contract, Contracts, Exact, Mma, Sum, Tree, Ulp, Unordered
@@ -19,27 +21,12 @@ from .dtypes import (
     uint8,
     uint64,
 )
-from .equality import fingerprint, structurally_equal
 from .errors.base import CompilationError, CompilerBug, Span, TilewrightError
 from .errors.operations import UnknownTypeName
-from .frontend import (
-    ConstexprFunction,
-    Dependency,
-    DeviceFunction,
-    Parameter,
-    constexpr_function,
-    dependencies,
-    device_function,
-    generate,
-)
+from .frontend import ConstexprFunction, DeviceFunction, Parameter, constexpr_function, device_function
 from .ir import UNKNOWN_LOCATION, Block, Builder, Function, Location, Module, Operation, Value
 from .knobs import KnobError, Knobs, knobs
-from .layout import LinearLayout
-from .layout_dims import LayoutError
-from .layout_text import parse_layout
 from .opdef import OPS, Attribute, Effect, OpDef, OpTypeError, Trait
-from .parser import ParseError, parse_module
-from .printer import print_function, print_module, print_operation
 from .types import (
     BF16,
     F8E4M3B15,
@@ -73,7 +60,17 @@ from .types import (
     with_element,
     with_shape,
 )
-from .verifier import VerifyError, verify
+
+if typing.TYPE_CHECKING:  # imported when first asked for
+    from . import tile_layouts
+    from .equality import fingerprint, structurally_equal
+    from .frontend import Dependency, dependencies, generate
+    from .layout import LinearLayout
+    from .layout_dims import LayoutError
+    from .layout_text import parse_layout
+    from .parser import ParseError, parse_module
+    from .printer import print_function, print_module, print_operation
+    from .verifier import VerifyError, verify
 
 __all__ = [
     "AbsRel",
@@ -178,3 +175,7 @@ __all__ = [
     "with_element",
     "with_shape",
 ]
+
+
+def __getattr__(name: str) -> typing.Any:
+    return _lazy.late(__name__, __all__, name)

@@ -10,14 +10,20 @@ not empty, the default.
 ('interpreter', 1000)
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
+
+from ._lazy import home_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["KnobError", "KnobRow", "Knobs", "knobs", "table"]
 
@@ -83,10 +89,10 @@ def _check_device(value: object) -> str:
 
 
 def _check_path(value: object) -> Path:
-    if not isinstance(value, str | Path) or not str(value):
+    if not isinstance(value, str | os.PathLike) or not str(value):
         raise ValueError(value)
     try:
-        return Path(value).expanduser()
+        return home_path(cast("str | os.PathLike[str]", value))
     except RuntimeError:  # "~name" of a user that does not exist
         raise ValueError(value) from None
 
@@ -123,13 +129,13 @@ POSITIVE = _integer(1)
 
 
 class Knob(Generic[T]):
-    """A field of `Knobs`, read from the variable `TILEWRIGHT_<FIELD NAME>`.
+    """A field of `Knobs`, read from the variable `TILEWRIGHT_<FIELD NAME>`. The default is a value, or its text.
 
     `code_changing` marks a knob whose value can change which kernels compile or what they compile to, so that
     it belongs into the cache key.
     """
 
-    def __init__(self, kind: Kind[T], default: T, doc: str, *, code_changing: bool = False) -> None:
+    def __init__(self, kind: Kind[T], default: T | str, doc: str, *, code_changing: bool = False) -> None:
         self.kind = kind
         self.default = default
         self.doc = doc
@@ -144,17 +150,17 @@ class Knob(Generic[T]):
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
     @overload
-    def __get__(self, instance: "Knobs", owner: type) -> T: ...
-    def __get__(self, instance: "Knobs | None", owner: type) -> "Self | T":
+    def __get__(self, instance: Knobs, owner: type) -> T: ...
+    def __get__(self, instance: Knobs | None, owner: type) -> Self | T:
         return self if instance is None else self.read(instance)
 
-    def __set__(self, instance: "Knobs", value: T) -> None:
+    def __set__(self, instance: Knobs, value: T) -> None:
         instance.assign(self.name, self.checked(value))
 
-    def __delete__(self, instance: "Knobs") -> None:
+    def __delete__(self, instance: Knobs) -> None:
         instance.unassign(self.name)
 
-    def read(self, instance: "Knobs") -> T:
+    def read(self, instance: Knobs) -> T:
         """The value now: override, else environment, else default."""
         override = instance.override(self.name)
         if override is not None:
@@ -182,7 +188,8 @@ class Knob(Generic[T]):
 
     def row(self) -> KnobRow:
         """The knob's row in the documentation, the same on every machine."""
-        kind, default = self.kind, self.kind.show(self.default)
+        kind = self.kind
+        default = self.default if isinstance(self.default, str) else kind.show(self.default)
         return KnobRow(self.variable, kind.name, default, kind.accepts, self.code_changing, self.doc)
 
 
@@ -196,7 +203,7 @@ class Knobs:
 
     device = Knob(DEVICE, "", "where kernels run; empty: where the data is")
     verify = Knob(FLAG, False, "run the IR verifier after every pass")
-    cache_dir = Knob(PATH, Path("~/.tilewright/cache"), "folder of the compiled kernels that are kept")
+    cache_dir = Knob(PATH, "~/.tilewright/cache", "folder of the compiled kernels that are kept")
     debug = Knob(FLAG, False, "keep device_assert in kernels", code_changing=True)
     seed = Knob(NATURAL, 0, "seed of the scheduler that interleaves programs run as coroutines")
     fuel = Knob(POSITIVE, 100_000_000, "operations a launch may run as coroutines before it is given up")

@@ -14,14 +14,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import index
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import f2
 from . import layout_dims as dims
 from .layout_dims import Dims, LayoutError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Names = Mapping[str, str]
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import mul
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from .layout import LinearLayout
+if TYPE_CHECKING:
+    from .layout import LinearLayout
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,24 @@ from tilewright.lang import DeviceFunction, Module, TilewrightError
 if TYPE_CHECKING:
     from .grid import Extents
     from .options import CompileOptions
+    from .specialization import Specialization
+
+
+def encode(value: Any) -> bytes:
+    """The canonical bytes of a compile-time value: equal for equal type and bits, on every machine.
+
+    Raises Unencodable, an ArgumentError, for values without a canonical form.
+    """
+    from .key import encode
+
+    return encode(value)
+
+
+def kernel_key(function: DeviceFunction, specialization: Specialization, options: CompileOptions, target: str) -> str:
+    """The key of a kernel, in hexadecimal. Raises Unencodable when a compile-time value has no canonical form."""
+    from .key import kernel_key
+
+    return kernel_key(function, specialization, options, target)
 
 
 def interpret(module: Module, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> None:

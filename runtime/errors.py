@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from tilewright.lang import TilewrightError
+
+from ._lazy import close_names
 
 
 class LaunchError(TilewrightError, TypeError):
@@ -35,5 +36,5 @@ class DeviceError(LaunchError):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A hint naming the closest known name, or all of them when none is close."""
     names = sorted(known)
-    close = get_close_matches(name, names, n=1)
+    close = close_names(name, names)
     return f"did you mean {close[0]}?" if close else f"known names: {', '.join(names)}"

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
+# What `lang` imports late is reached through it: `lang.generate`.
+from tilewright import lang
 from tilewright.lang import (
     CompilerBug,
     DeviceFunction,
@@ -18,20 +20,16 @@ from tilewright.lang import (
     TilewrightError,
     UnknownTypeName,
     constexpr,
-    dependencies,
     dtype,
-    generate,
     knobs,
     language,
     parse_type,
-    print_module,
 )
 
-from ._lazy import explain
+from ._lazy import explain, kernel_key
 from .devices import Device, choose_device
 from .errors import ArgumentError, OptionError, did_you_mean
 from .grid import Extents, Grid, resolve_grid
-from .key import kernel_key
 from .options import OPTION_NAMES, CompileOptions, split_options
 from .specialization import Bound, Constant, Rules, Specialization, specialize
 
@@ -55,7 +53,7 @@ class CompiledKernel:
     @property
     def asm(self) -> dict[str, str]:
         """The kernel's text at each level, by the names that people know."""
-        return {"ttir": print_module(self.module)}
+        return {"ttir": lang.print_module(self.module)}
 
 
 class JITFunction(DeviceFunction):
@@ -176,11 +174,11 @@ class JITFunction(DeviceFunction):
         kernel = self._compiled.get(key)
         if kernel is None:
             frontend = FrontendOptions(options.debug or knobs.debug, options.sanitize_overflow)
-            module = generate(
+            module = lang.generate(
                 self, specialization.signature, specialization.constants, specialization.attributes, frontend
             )
             if knobs.print_ir:
-                print(print_module(module), file=sys.stderr)
+                print(lang.print_module(module), file=sys.stderr)
             handle = device.load(module)
             kernel = CompiledKernel(self.name, key, module, device, handle, options, specialization)
             self._compiled[key] = kernel
@@ -191,7 +189,7 @@ class JITFunction(DeviceFunction):
             with kernel.device.memory(payload) as reachable:
                 kernel.device.launch(kernel.handle, extents, reachable, kernel.options)
         except TilewrightError as error:
-            explain(error, [self, *(d.value for d in dependencies(self) if isinstance(d.value, DeviceFunction))])
+            explain(error, [self, *(d.value for d in lang.dependencies(self) if isinstance(d.value, DeviceFunction))])
             raise
 
 

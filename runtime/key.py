@@ -22,12 +22,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from tilewright import lang
 from tilewright.lang import (
     ConstexprFunction,
-    Dependency,
     DeviceFunction,
     constexpr,
-    dependencies,
     dtype,
     knobs,
     type_text,
@@ -190,7 +189,7 @@ def _is_plain(value: Any) -> bool:
 
 
 #: For each function, what it depended on when its digest was made, and the digest.
-_digests: WeakKeyDictionary[DeviceFunction, tuple[tuple[Dependency, ...], bytes]] = WeakKeyDictionary()
+_digests: WeakKeyDictionary[DeviceFunction, tuple[tuple[lang.Dependency, ...], bytes]] = WeakKeyDictionary()
 
 
 def function_digest(function: DeviceFunction) -> bytes:
@@ -201,7 +200,7 @@ def function_digest(function: DeviceFunction) -> bytes:
     known = _digests.get(function)
     if known is not None and all(dependency.current() is dependency.value for dependency in known[0]):
         return known[1]
-    reached = dependencies(function)
+    reached = lang.dependencies(function)
     parts = [_own(function), *(_reached(dependency) for dependency in reached)]
     digest = sha256(_tagged("reach", *parts)).digest()
     _digests[function] = (reached, digest)
@@ -214,7 +213,7 @@ def _own(function: DeviceFunction) -> bytes:
     return _tagged("source", function.qualified.encode(), source.text.encode(), encode(source.first), encode(defaults))
 
 
-def _reached(dependency: Dependency) -> bytes:
+def _reached(dependency: lang.Dependency) -> bytes:
     value = dependency.value
     what = _own(value) if isinstance(value, DeviceFunction) else encode(value)
     return _tagged("reads", dependency.function.qualified.encode(), dependency.name.encode(), what)

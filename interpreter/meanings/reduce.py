@@ -62,6 +62,13 @@ def sum_of_floats(operation: Operation) -> Reduction:
     return lambda a, axis: numerics.sum_along(a, axis, fmt)
 
 
+def comparable(a: Array, fmt: str) -> Array:
+    """Floats widened, their NaNs quiet: beside a signaling one `np.fmin` and `np.fmax` may not see the number."""
+    wide = numerics.decode(a, fmt)
+    nan = np.isnan(wide)
+    return np.where(nan, wide.dtype.type(np.nan), wide) if nan.any() else wide
+
+
 def extreme_number(ufunc: np.ufunc, sign: Callable[..., Array]) -> Callable[[Operation], Reduction]:
     """The smallest or largest number; NaN only if all are; -0 < +0.
 
@@ -73,7 +80,7 @@ def extreme_number(ufunc: np.ufunc, sign: Callable[..., Array]) -> Callable[[Ope
 
         @np.errstate(all="ignore")
         def reduce(a: Array, axis: int) -> Array:
-            wide = numerics.decode(a, fmt)
+            wide = comparable(a, fmt)
             best = ufunc.reduce(wide, axis=axis)
             if (best == 0).any():
                 negative = sign(np.signbit(wide), axis=axis, where=wide == 0)
@@ -117,7 +124,7 @@ def indexed_floats(ufunc: np.ufunc) -> Prepare:
     """`indexed` for floats: NaN loses to every number, -0 equals +0."""
     return indexed(
         lambda operation: lambda a, axis: ufunc.reduce(a, axis=axis),
-        lambda operation, a: numerics.decode(a, format_of(operation.operands[0])),
+        lambda operation, a: comparable(a, format_of(operation.operands[0])),
     )
 
 

@@ -13,30 +13,47 @@ Rules (they are the language's, and every target matches them):
 - Integer to float rounds once, to nearest even, from every width to every format.
 """
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .blocks import BLOCK, Array, Kernel, by_blocks
 from .exact import sum_to_odd
 from .formats import FORMATS, FloatFormat
 
-Array = NDArray[Any]
 Mode = Literal["rtne", "rtz"]
 
 _F32 = FORMATS["f32"]
-_F64 = FORMATS["f64"]
 _MAGNITUDE = np.uint32(0x7FFF_FFFF)
 _F32_INF = np.uint32(0x7F80_0000)
+_LOW_HALF = np.uint32(0xFFFF)
+_MAGNITUDE_16 = np.uint16(0x7FFF)
 _F16_INF = np.uint16(0x7C00)
+_BF16_INF = np.uint16(0x7F80)
+_NOT_COPIES = np.int32(-0x7000_0001)
+_F16_SCALE = np.float32(2.0**112)
+_F16_MIN_NORMAL = np.float32(2.0**-14).view(np.uint32)
+_F16_BEYOND = np.float32(2.0**16).view(np.uint32)
+_F16_POWER = np.uint32((13 << 23) + (2 << 10))
 _NAN: dict[str, int] = {name: row.nan_code for name, row in FORMATS.items() if row.nan_code is not None}
+
+
+def _set_nan(x: Array, fmt: str) -> None:
+    nan = np.isnan(x)
+    if nan.any():
+        x.view(FORMATS[fmt].carrier)[nan] = _NAN[fmt]
 
 
 def with_canonical_nan(x: Array, fmt: str) -> Array:
     """Overwrite every NaN of `x` (storage of an IEEE-style format, f16, f32 or f64) by the canonical one, in place."""
-    if x.size and np.isnan(x).any():
-        x.view(FORMATS[fmt].carrier)[np.isnan(x)] = _NAN[fmt]
+    if x.size <= BLOCK or not x.flags.c_contiguous:
+        _set_nan(x, fmt)
+        return x
+    flat = x.reshape(-1)
+    for start in range(0, x.size, BLOCK):
+        _set_nan(flat[start : start + BLOCK], fmt)
     return x
 
 
@@ -48,23 +65,35 @@ def _decode_table(fmt: str) -> NDArray[np.float32]:
     return with_canonical_nan(values, "f32")
 
 
-def _decode_f16(x: Array) -> NDArray[np.float32]:
-    """Widen f16: move the magnitude below the f32 sign, where it reads 2**112 times too small, and scale (exact)."""
-    bits = np.asarray(x.view(np.uint16)).astype(np.uint32)
-    sign = bits & np.uint32(0x8000)
-    sign <<= np.uint32(16)
-    bits &= np.uint32(0x7FFF)
-    bits <<= np.uint32(13)
-    values = np.asarray(bits.view(np.float32))
-    values *= np.float32(2.0**112)
-    beyond = values >= np.float32(2.0**16)
-    if beyond.any():
-        code = np.asarray(x.view(np.uint16)) & np.uint16(0x7FFF)
-        values[beyond] = np.float32(np.inf)
-        bits[code > _F16_INF] = _NAN["f32"]
-        sign[code > _F16_INF] = 0
-    bits |= sign
-    return values
+def _widen_f16(out: NDArray[np.float32], x: Array) -> None:
+    """Widen f16: below the sign of f32 its magnitude reads 2**112 times too small, and is scaled (exactly)."""
+    wide = out.view(np.int32)
+    wide[...] = x.view(np.int16)
+    wide <<= 13  # leaves four copies of the sign at the top
+    wide &= _NOT_COPIES
+    out *= _F16_SCALE
+    size = x.view(np.uint16) & _MAGNITUDE_16
+    if size.max(initial=0) >= _F16_INF:
+        out[size == _F16_INF] *= np.float32(np.inf)
+        wide[size > _F16_INF] = _NAN["f32"]
+
+
+def _widen_bf16(out: NDArray[np.float32], x: Array) -> None:
+    """Widen bf16: it is the high half of f32."""
+    wide = out.view(np.uint32)
+    wide[...] = x.view(np.uint16)
+    wide <<= 16
+    size = x.view(np.uint16) & _MAGNITUDE_16
+    if size.max(initial=0) > _BF16_INF:
+        wide[size > _BF16_INF] = _NAN["f32"]
+
+
+def _widen_fp8(fmt: str, out: NDArray[np.float32], x: Array) -> None:
+    np.take(_decode_table(fmt), x.view(np.uint8), out=out, mode="clip")  # no code is out of range: "raise" would copy
+
+
+_WIDEN: dict[str, Kernel] = {"f16": _widen_f16, "bf16": _widen_bf16}
+_WIDEN |= {name: partial(_widen_fp8, name) for name, row in FORMATS.items() if row.bits == 8}
 
 
 @np.errstate(all="ignore")
@@ -74,17 +103,7 @@ def decode(x: Array, fmt: str) -> Array:
     NaN codes of the narrow formats become the canonical f32 NaN.
     """
     x = np.asarray(x)
-    row = FORMATS[fmt]
-    if row.bits == 8:
-        return np.asarray(_decode_table(fmt).take(x.view(np.uint8)))
-    if row.bits > 16:
-        return x
-    flat = np.atleast_1d(x)
-    if fmt == "f16":
-        return _decode_f16(flat).reshape(x.shape)
-    wide = flat.view(np.uint16).astype(np.uint32)
-    wide <<= np.uint32(16)
-    return with_canonical_nan(wide.view(np.float32), "f32").reshape(x.shape)
+    return x if FORMATS[fmt].bits > 16 else by_blocks(_WIDEN[fmt], (x,), np.float32)
 
 
 def decode64(x: Array, fmt: str) -> NDArray[np.float64]:
@@ -135,65 +154,93 @@ def _fp8_table(fmt: str, mode: Mode, saturate: bool) -> NDArray[np.uint8]:
     return _narrow_bits(high_halves.view(np.float32), FORMATS[fmt], mode, saturate).astype(np.uint8)
 
 
-def _f32_to_fp8(x: NDArray[np.float32], row: FloatFormat, mode: Mode, saturate: bool) -> Array:
+def _to_fp8(row: FloatFormat, mode: Mode, saturate: bool, out: Array, x: NDArray[np.float32]) -> None:
     """Round f32 to an 8-bit format: to odd at the 8 bits of bf16, at least two more than any fp8 has, then a table."""
     bits = x.view(np.uint32)
-    odd: NDArray[np.uint32] = bits >> np.uint32(16)
-    odd |= (bits & np.uint32(0xFFFF)) != 0
-    return np.asarray(_fp8_table(row.name, mode, saturate).take(odd)).view(row.storage)
+    odd = bits & _LOW_HALF
+    odd += _LOW_HALF  # carries into bit 16 unless all of them are zero
+    odd |= bits
+    odd >>= 16
+    np.take(_fp8_table(row.name, mode, saturate), odd, out=out.view(np.uint8), mode="clip")
 
 
-def _f32_to_bf16(x: NDArray[np.float32]) -> Array:
-    """Round f32 to the nearest bf16: both have the same exponent field, so one integer addition does it."""
+def _to_bf16(out: Array, x: NDArray[np.float32]) -> None:
+    """Round f32 to bf16, to nearest even: half a unit, less one bit where the last kept bit is 0, then truncate."""
     bits = x.view(np.uint32)
-    code = bits >> np.uint32(16)
-    code &= np.uint32(1)
+    code = bits >> 16
+    code &= 1
     code += np.uint32(0x7FFF)
     code += bits
-    code >>= np.uint32(16)
-    narrow = code.astype(np.uint16)
+    code >>= 16
+    narrow = out.view(np.uint16)
+    narrow[...] = code
     nan = np.isnan(x)
     if nan.any():
         narrow[nan] = _NAN["bf16"]
-    return narrow.view(FORMATS["bf16"].storage)
 
 
-def _f64_to_f32(x: NDArray[np.float64], mode: Mode) -> NDArray[np.float32]:
+def _to_f16(out: Array, x: NDArray[np.float32]) -> None:
+    """Round f32 to f16, to nearest even, by one addition of f32.
+
+    With e the exponent of |x|, at least that of the smallest normal f16, a unit of 2**(e + 13) is 2**(e - 10): so the
+    sum of |x| and that power of two is |x| rounded to f16, counted in units in the low bits of the sum, subnormal or
+    not. Adding e at the place of the exponent (the power of two carries it) makes that the code. Only the 16 low bits
+    of all this matter. What the bias of e exceeds the one wanted by is 126 = 62 modulo 64, which makes 2 up the rest:
+    these 2 << 10 units go into the power of two beforehand; they are even and move no rounding.
+    """
+    bits = x.view(np.uint32)
+    size = bits & _MAGNITUDE
+    largest = size.max(initial=0)
+    nan = size > _F32_INF if largest > _F32_INF else None
+    if largest > _F16_BEYOND:
+        np.minimum(size, _F16_BEYOND, out=size)
+    power = np.maximum(size, _F16_MIN_NORMAL)
+    power &= _F32_INF
+    power += _F16_POWER
+    total = size.view(np.float32)
+    total += power.view(np.float32)
+    power >>= 13
+    size += power
+    np.right_shift(bits, 16, out=power)
+    power &= np.uint32(0x8000)
+    size += power
+    narrow = out.view(np.uint16)
+    narrow[...] = size
+    if nan is not None:
+        narrow[nan] = _NAN["f16"]
+
+
+def _to_narrow(row: FloatFormat, mode: Mode, saturate: bool, out: Array, x: NDArray[np.float32]) -> None:
+    out.view(row.carrier)[...] = _narrow_bits(x, row, mode, saturate)
+
+
+def _rounded_beyond(narrow: NDArray[np.float32], x: NDArray[np.float64]) -> tuple[Array, Array]:
+    """Where f64 `x` became `narrow`: whether that is farther from zero, and whether it differs at all.
+
+    Read as integers, floats of one sign are ordered by magnitude, whichever sign it is.
+    """
+    back = narrow.astype(np.float64).view(np.int64)
+    return back > x.view(np.int64), back != x.view(np.int64)
+
+
+def _f64_to_f32(mode: Mode, out: NDArray[np.float32], x: NDArray[np.float64]) -> None:
     """Round f64 to f32, to nearest even or toward zero."""
-    y = np.array(x, dtype=np.float32)
+    out[...] = x
     if mode == "rtz":
-        y.view(np.uint32)[np.abs(y.astype(np.float64)) > np.abs(x)] -= np.uint32(1)
-    return y
+        out.view(np.uint32)[...] -= _rounded_beyond(out, x)[0]
+    _set_nan(out, "f32")
 
 
 def _f64_to_odd_f32(x: NDArray[np.float64]) -> NDArray[np.float32]:
     """Round f64 to odd in f32, from where any format of at most 16 bits is one more rounding away.
 
-    Values beyond the range of f32 become its largest finite value, which is odd. Infinity and NaN stay.
+    Values beyond the range of f32 become its largest finite value, which is odd. Infinity stays, and NaN a NaN.
     """
-    low = np.int64((1 << 29) - 1)  # the mantissa bits that f32 lacks
-    bits = x.view(np.int64)
-    odd = bits & low
-    odd += low  # carries into bit 29 unless all of them are zero
-    odd |= bits
-    odd &= ~low
-    y = odd.view(np.float64).astype(np.float32)
-    size = np.abs(x)
-    inexact = (size < _F32.min_normal) & (size > 0)
-    inexact |= (size > _F32.max_finite) & (size < np.inf)
-    if inexact.any():
-        y[inexact] = _odd_at_the_ends(x[inexact])
-    return y
-
-
-def _odd_at_the_ends(x: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Round f64 to odd in f32 where f32 is subnormal or overflows: round to nearest, then step to the odd neighbour."""
     y = x.astype(np.float32)
+    beyond, inexact = _rounded_beyond(y, x)
     bits = y.view(np.uint32)
-    wide, size = np.abs(y.astype(np.float64)), np.abs(x)
-    even = (bits & np.uint32(1)) == 0
-    bits += even & (wide < size)
-    bits -= even & (wide > size)
+    bits -= beyond
+    bits |= inexact
     return y
 
 
@@ -217,26 +264,45 @@ def round_to(x: Array, fmt: str, mode: Mode = "rtne", saturate: bool | None = No
     if fmt == "f64":
         return with_canonical_nan(np.array(x, dtype=np.float64), "f64")
     if fmt == "f32":
-        y = np.array(x) if x.dtype == np.float32 else _f64_to_f32(x, mode)
-        return with_canonical_nan(y, "f32")
-    flat = np.atleast_1d(x)
-    if flat.dtype == np.float64:
-        flat = _f64_to_odd_f32(flat)
+        if x.dtype == np.float32:
+            return with_canonical_nan(np.array(x), "f32")
+        return by_blocks(partial(_f64_to_f32, mode), (x,), np.float32)
+    return by_blocks(narrowing(row, x.dtype, mode, clamp), (x,), row.storage)
+
+
+def narrowing(row: FloatFormat, source: np.dtype[Any], mode: Mode, saturate: bool) -> Kernel:
+    """The kernel, for `by_blocks`, that rounds float32 or float64 to a format of at most 16 bits."""
     if row.bits == 8:
-        return _f32_to_fp8(flat, row, mode, clamp).reshape(x.shape)
-    if fmt == "bf16" and mode == "rtne":
-        return _f32_to_bf16(flat).reshape(x.shape)
-    return _narrow_bits(flat, row, mode, clamp).astype(np.uint16).view(row.storage).reshape(x.shape)
+        kernel = partial(_to_fp8, row, mode, saturate)
+    elif mode == "rtne":
+        kernel = _to_bf16 if row.name == "bf16" else _to_f16
+    else:
+        kernel = partial(_to_narrow, row, mode, saturate)
+    return kernel if source == np.float32 else lambda out, x: kernel(out, _f64_to_odd_f32(x))
 
 
+@np.errstate(all="ignore")
 def cast(x: Array, src_fmt: str, dst_fmt: str, mode: Mode = "rtne", saturate: bool | None = None) -> Array:
     """Convert storage of one float format to another, rounding once where the target is narrower.
 
     A cast to the same format is the identity, NaN payload included.
     """
+    x = np.asarray(x)
     if src_fmt == dst_fmt:
-        return np.asarray(x)
-    return round_to(decode(x, src_fmt), dst_fmt, mode, saturate)
+        return x
+    result = round_to(decode(x, src_fmt), dst_fmt, mode, saturate)
+    if FORMATS[dst_fmt].nan_code is None and FORMATS[src_fmt].bits <= 16:
+        _sign_nan(result, x, FORMATS[src_fmt], FORMATS[dst_fmt])
+    return result
+
+
+def _sign_nan(result: Array, x: Array, source: FloatFormat, target: FloatFormat) -> None:
+    """Give what NaN became in a format without NaN the sign that `decode` took from the NaN."""
+    if not source.has_nan:
+        return
+    negative = np.isnan(x) & (x.view(source.carrier) >= source.carrier.type(source.sign_bit))
+    if negative.any():
+        np.asarray(result.view(target.carrier))[negative] |= target.carrier.type(target.sign_bit)
 
 
 def _as_integers(x: Array, signed: bool) -> Array:

@@ -197,6 +197,7 @@ class _Codes:
     def grids_below(self, need: float) -> Array:
         """Where the value is nonzero and its last place is worth less than `need`."""
         exponent = int(np.ceil(np.log2(need))) + self.fmt.bias + self.fmt.mantissa_bits
+        exponent = min(exponent, (1 << self.fmt.exponent_bits) - 1)  # beyond it nothing finite has that grid
         return np.asarray(self.shifted < self.fmt.carrier.type((exponent << self.fmt.mantissa_bits + 1) - 1))
 
 

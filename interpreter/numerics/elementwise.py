@@ -19,12 +19,14 @@ payloads. Operands broadcast as in NumPy.
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .casts import Array, decode, decode64, round_to, with_canonical_nan
+from .blocks import Array, Kernel, by_blocks
+from .casts import decode, decode64, narrowing, round_to, with_canonical_nan
 from .exact import F64Array, sum_to_odd, to_odd, two_product, two_sum
 from .formats import FORMATS
 
@@ -42,10 +44,25 @@ _COMPARE: dict[str, Callable[..., Any]] = {
 
 def _in_wide(operation: Callable[..., Any], fmt: str, *operands: Array) -> Array:
     """Apply a correctly rounded f32 or f64 operation to operands of any format, and round its result to the format."""
-    result = np.asarray(operation(*(decode(x, fmt) for x in operands)))
-    if FORMATS[fmt].bits > 16:
-        return with_canonical_nan(result, fmt)
-    return round_to(result, fmt)
+    row = FORMATS[fmt]
+    arrays = tuple(np.asarray(x) for x in operands)
+    if row.bits > 16:
+        return by_blocks(partial(_whole, operation, fmt), arrays, row.storage)
+    narrow = narrowing(row, np.dtype(np.float32), "rtne", row.saturates)
+    return by_blocks(partial(_widened, operation, fmt, narrow), arrays, row.storage)
+
+
+def _whole(operation: Callable[..., Any], fmt: str, out: Array, *operands: Array) -> None:
+    operation(*operands, out=out)
+    with_canonical_nan(out, fmt)
+
+
+def _widened(operation: Callable[..., Any], fmt: str, narrow: Kernel, out: Array, *operands: Array) -> None:
+    wide = np.empty(out.shape, np.float32)
+    operation(*(decode(x, fmt) for x in operands), out=wide)
+    if not FORMATS[fmt].has_nan:  # what becomes of a NaN keeps its sign, and CPUs do not agree on that
+        with_canonical_nan(wide, "f32")
+    narrow(out, wide)
 
 
 @np.errstate(all="ignore")
@@ -118,31 +135,28 @@ def abs_(x: Array, fmt: str) -> Array:
     return _move_sign(x, fmt, flip=False)
 
 
-def _extremum(pick: Callable[..., Any], merge_signs: Callable[..., Any], a: Array, b: Array) -> Array:
+def _extremum(pick: np.ufunc, merge_signs: np.ufunc, a: Array, b: Array, out: Array) -> None:
     """A minimum or maximum of wide operands in which -0.0 < +0.0: equal operands merge their sign bits."""
-    result = np.asarray(pick(a, b))
-    zero = result == 0
-    if not zero.any():
-        return result
-    carrier = f"u{result.dtype.itemsize}"
-    merged = np.asarray(merge_signs(np.asarray(a).view(carrier), np.asarray(b).view(carrier)))
-    return np.asarray(np.where(zero & (np.asarray(a) == b), merged.view(result.dtype), result))
+    pick(a, b, out=out)
+    zero = out == 0
+    if zero.any():
+        carrier = f"u{out.dtype.itemsize}"
+        zero &= a == b
+        merge_signs(a.view(carrier), b.view(carrier), out=out.view(carrier), where=zero)
 
 
-def _fmin(a: Array, b: Array) -> Array:
-    return _extremum(np.fmin, np.bitwise_or, a, b)
+def _extreme_number(pick: np.ufunc, merge_signs: np.ufunc, a: Array, b: Array, out: Array) -> None:
+    """The extremum of which a NaN is no candidate; of a signaling one the processor may make a NaN all the same."""
+    _extremum(pick, merge_signs, a, b, out)
+    lost = np.isnan(out)
+    if lost.any():
+        np.copyto(out, np.where(np.isnan(a), b, a), where=lost)
 
 
-def _fmax(a: Array, b: Array) -> Array:
-    return _extremum(np.fmax, np.bitwise_and, a, b)
-
-
-def _minimum(a: Array, b: Array) -> Array:
-    return _extremum(np.minimum, np.bitwise_or, a, b)
-
-
-def _maximum(a: Array, b: Array) -> Array:
-    return _extremum(np.maximum, np.bitwise_and, a, b)
+_fmin = partial(_extreme_number, np.fmin, np.bitwise_or)
+_fmax = partial(_extreme_number, np.fmax, np.bitwise_and)
+_minimum = partial(_extremum, np.minimum, np.bitwise_or)
+_maximum = partial(_extremum, np.maximum, np.bitwise_and)
 
 
 @np.errstate(all="ignore")
@@ -178,14 +192,18 @@ def compare(a: Array, b: Array, fmt: str, predicate: Predicate) -> NDArray[np.bo
 @np.errstate(all="ignore")
 def fma(a: Array, b: Array, c: Array, fmt: str) -> Array:
     """`a * b + c` with one rounding."""
-    if fmt == "f64":
-        return with_canonical_nan(_fma_f64(a, b, c), fmt)
+    kernel = _fma_f64_block if fmt == "f64" else partial(_fma_narrow, fmt)
+    return by_blocks(kernel, tuple(np.asarray(x) for x in (a, b, c)), FORMATS[fmt].storage)
+
+
+def _fma_narrow(fmt: str, out: Array, a: Array, b: Array, c: Array) -> None:
     # At most 24 bits in each factor: the product is exact in f64, whose exponent range also holds it.
-    product = np.asarray(decode64(a, fmt) * decode64(b, fmt))
-    total = sum_to_odd(product, decode64(c, fmt))
-    if FORMATS[fmt].bits == 8:
-        return round_to(round_to(total, "f32"), fmt)
-    return round_to(total, fmt)
+    total = sum_to_odd(decode64(a, fmt) * decode64(b, fmt), decode64(c, fmt))
+    out[...] = round_to(round_to(total, "f32"), fmt) if FORMATS[fmt].bits == 8 else round_to(total, fmt)
+
+
+def _fma_f64_block(out: F64Array, a: F64Array, b: F64Array, c: F64Array) -> None:
+    out[...] = with_canonical_nan(_fma_f64(a, b, c), "f64")
 
 
 def _fma_f64(a: Array, b: Array, c: Array) -> F64Array:

@@ -19,10 +19,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import mpmath  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 from numpy.typing import NDArray
 
+from .._lazy import multiprecision_context
 from .casts import Array, decode, round_to, with_canonical_nan
 from .exact import F64Array
 from .formats import FORMATS
@@ -51,8 +51,7 @@ def _erf_table() -> F64Array:
     The derivatives are Hermite polynomials: with g = 2 / sqrt(pi) * exp(-x**2), erf^(n+1) = (-1)**n * H_n(x) * g and
     H_{n+1} = 2 x H_n - 2 n H_{n-1}.
     """
-    context: Any = mpmath.mp.clone()
-    context.prec = 120
+    context = multiprecision_context(120)
     table = np.empty((_ERF_DEGREE + 1, _ERF_STEP * _ERF_END + 1))
     for point in range(table.shape[1]):
         x = context.mpf(point) / _ERF_STEP

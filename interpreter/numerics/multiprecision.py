@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-import mpmath  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 
+from .._lazy import multiprecision_context
 from .casts import Array, round_to, with_canonical_nan
 from .exact import F64Array, to_odd
 from .formats import FORMATS
@@ -93,7 +93,7 @@ class _Threads(threading.local):
     """An mpmath context of its own for each thread: the working precision is state."""
 
     def __init__(self) -> None:
-        self.context: Any = mpmath.mp.clone()
+        self.context = multiprecision_context(_FIRST_PRECISION)
 
 
 _threads = _Threads()

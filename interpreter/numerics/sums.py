@@ -3,8 +3,8 @@
 The value is first computed in f64 in whatever order is fast. Any order of n additions, fused or not, is within
 `(n - 1) * u / (1 - (n - 1) * u) * sum |terms|` of the real sum, u = 2**-53 (Higham, "Accuracy and Stability of
 Numerical Algorithms", 2nd ed., section 4.2; for dot products, n products and n additions, section 3.1). If both ends
-of that enclosure round to the same result, that is the result. Otherwise the element is *open* and is redone, first
-with error-free additions (the enclosure shrinks to second order, and to nothing where no addition was inexact), then,
+of that enclosure round to the same result, that is the result; it is exact, too, if all terms are multiples of a power
+of two so large that f64 holds every partial sum. Otherwise the element is *open* and is redone, first with error-free additions (the enclosure shrinks to second order, and to nothing where no addition was inexact), then,
 if still open, with exact sums. So neither the order of a BLAS nor the width of a vector unit decides a bit.
 
 Infinity and NaN follow IEEE: opposite infinities, infinity times zero, and NaN give NaN. A real sum of zero is +0.0,
@@ -17,9 +17,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from .casts import Array, decode, round_to, with_canonical_nan
+from .blocks import BLOCK, Array
+from .casts import decode, round_to, with_canonical_nan
 from .exact import F64Array, sum_to_odd, to_odd, two_sum
-from .formats import FORMATS
+from .formats import FORMATS, FloatFormat
 
 _U = 2.0**-53
 _SLACK = 1.001
@@ -137,37 +138,61 @@ def sum_along(x: Array, axis: int, fmt: str, out_fmt: str | None = None) -> Arra
     f32 first, as all 8-bit arithmetic does.
     """
     out = out_fmt or fmt
-    wide = decode(np.asarray(x), fmt)
-    if wide.ndim == 1:
-        return sum_along(np.asarray(x)[None], axis % 1 + 1, fmt, out_fmt).reshape(())
-    length = wide.shape[axis]
-    value = np.asarray(wide.sum(axis=axis, dtype=np.float64))
+    x = np.asarray(x)
+    place = axis % x.ndim
+    before, length, after = x.shape[:place], x.shape[place], x.shape[place + 1 :]
+    lines = x.reshape(math.prod(before), length, math.prod(after))
+    value, size = _sums_and_sizes(lines, fmt)
     if length == 0:
-        return finish(value, out)
-    narrow = wide.dtype == np.float32 and length <= 2**20
-    size = np.abs(wide).sum(axis=axis, dtype=np.float32 if narrow else np.float64).astype(np.float64)
-    size *= 1 + length * (2.0**-23 if narrow else 2.0**-52)  # its own rounding errors, twice over; it may be infinite
+        return finish(value, out).reshape(before + after)
     error = size * (length * _U * _SLACK)
     if fmt == "f16":
         error[size < 2.0**29] = 0.0  # all terms are multiples of 2**-24: every partial sum was exact
     value += 0.0  # the sign of a zero is settled below, not by the order in which NumPy adds
     result, redo = round_enclosure(value, error, out)
     redo |= ~np.isfinite(value)
-    rows = np.moveaxis(wide, axis, -1)
-    zero = size == 0
-    if zero.any():
-        zero[zero] = np.signbit(rows[zero]).all(axis=-1)
-        redo |= zero
+    redo |= size == 0  # perhaps of -0.0 only
     redo |= error > 0 if out == "f64" else False
-    if redo.any():
-        _redo_rows(result, redo, rows, out)
+    at_once = max(1, _TERMS_AT_ONCE // max(1, length))
+    picked = np.argwhere(redo)
+    for start in range(0, len(picked), at_once):
+        index = tuple(picked[start : start + at_once].T)
+        result[index] = _settled(lines[index[0], :, index[1]], value[index], size[index], fmt, out)
+    return result.reshape(before + after)
+
+
+def _sums_and_sizes(lines: Array, fmt: str) -> tuple[F64Array, F64Array]:
+    """The sums of storage [outer, length, inner] along the middle axis in f64, and upper bounds of sum |terms|."""
+    outer, length, inner = lines.shape
+    value, size = np.empty((outer, inner)), np.empty((outer, inner))
+    narrow = fmt != "f64" and length <= 2**20
+    at_once = max(1, BLOCK // max(1, length * inner))
+    for start in range(0, outer, at_once):
+        part = slice(start, start + at_once)
+        wide = decode(lines[part], fmt)
+        np.add.reduce(wide, axis=1, dtype=np.float64, out=value[part])
+        size[part] = np.add.reduce(np.abs(wide), axis=1, dtype=np.float32 if narrow else np.float64)
+    size *= 1 + length * (2.0**-23 if narrow else 2.0**-52)  # its own rounding errors, twice over; it may be infinite
+    return value, size
+
+
+def _settled(terms: Array, value: F64Array, size: F64Array, fmt: str, out: str) -> Array:
+    """Sums of the rows of storage that the enclosure left open; `value` they have in f64, `size` bounds sum |terms|."""
+    result = finish(value, out)
+    open_ = ~_held(terms, size, FORMATS[fmt])
+    if open_.any():
+        result[open_] = exact_sums(decode(terms[open_], fmt).astype(np.float64, copy=False), out)
     return result
 
 
-def _redo_rows(result: Array, redo: NDArray[np.bool_], rows: Array, fmt: str) -> None:
-    """Replace the picked elements of `result` by the exact sums of their `rows` (the last axis)."""
-    picked = np.argwhere(redo)
-    at_once = max(1, _TERMS_AT_ONCE // rows.shape[-1])
-    for start in range(0, len(picked), at_once):
-        index = tuple(picked[start : start + at_once].T)
-        result[index] = exact_sums(rows[index].reshape(-1, rows.shape[-1]).astype(np.float64), fmt)
+def _held(terms: Array, size: F64Array, row: FloatFormat) -> NDArray[np.bool_]:
+    """In which rows every partial sum, in any order, is exact in f64: a multiple of what divides all terms, and small.
+
+    The last place of the smallest exponent of a row, 2**g, divides its terms; f64 holds multiples up to 2**(g + 53).
+    """
+    codes = terms.view(row.carrier) << row.carrier.type(1)  # without the sign
+    codes -= row.carrier.type(1)  # zeros wrap to the largest code
+    smallest = codes.min(axis=1) + row.carrier.type(1)
+    field = (smallest >> row.carrier.type(row.mantissa_bits + 1)).astype(np.int32)
+    grid = np.ldexp(1.0, np.maximum(field, 1) - (row.bias + row.mantissa_bits))
+    return (size > 0) & (size <= 2.0**52 * grid)

@@ -1,9 +1,14 @@
 """The Python frontend: captured functions, and their way to tile IR."""
 
+from typing import TYPE_CHECKING, Any
+
+from .. import _lazy
 from .function import ConstexprFunction, DeviceFunction, Parameter, constexpr_function, device_function
-from .generator import generate
-from .names import Dependency, dependencies, used_globals
-from .operators import TileLogicWarning
+
+if TYPE_CHECKING:  # imported when first asked for
+    from .generator import generate
+    from .names import Dependency, dependencies, used_globals
+    from .operators import TileLogicWarning
 
 __all__ = [
     "ConstexprFunction",
@@ -17,3 +22,7 @@ __all__ = [
     "generate",
     "used_globals",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    return _lazy.late(__name__, __all__, name)

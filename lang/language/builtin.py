@@ -19,7 +19,6 @@ _BUILTINS: set[int] = set()
 
 def builtin(function: Callable[P, R]) -> Callable[P, R]:
     """Mark a function of frontend values as one that kernels may call. Raises BadArguments when called wrongly."""
-    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -28,7 +27,7 @@ def builtin(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*values, **plain)  # pyright: ignore[reportCallIssue]
         except TypeError:
-            _check_call(function.__name__, signature, values, plain)
+            _check_call(function, values, plain)
             raise
 
     _BUILTINS.add(id(call))
@@ -47,8 +46,12 @@ def is_builtin(function: object) -> bool:
     return id(function) in _BUILTINS
 
 
-def _check_call(name: str, signature: inspect.Signature, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _check_call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Raise BadArguments if the arguments do not fit the parameters."""
+    signature = inspect.signature(function)
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
-        raise BadArguments(function=name, problem=str(error), signature=show_signature(signature)) from None
+        raise BadArguments(
+            function=function.__name__, problem=str(error), signature=show_signature(signature)
+        ) from None

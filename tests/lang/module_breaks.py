@@ -300,11 +300,11 @@ def _(module: Module) -> None:
 
 @breaks("V9")
 def _(module: Module) -> None:
-    """an attribute that makes the rule trip."""
+    """an attribute that the rule refuses."""
     operation = named(module, "reduce")
     operation.definition = OPS["reshape"]
     operation.regions = ()
-    operation.attributes = {"shape": ("a", "b")}
+    operation.attributes = {"shape": (3, 5, 7)}
 
 
 @breaks("V10")

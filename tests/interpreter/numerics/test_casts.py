@@ -59,6 +59,9 @@ def test_decode_every_code(name: str) -> None:
 def test_every_cast_between_narrow_formats(source: str, target: str, mode: str) -> None:
     x = stored(all_codes(source), source)
     values = np.asarray(nx.decode(x, source)).astype(np.float64)
+    # f8e4m3b15 turns NaN into a number of the sign of the NaN, which `decode` does not tell.
+    sign = np.where(all_codes(source) & FORMATS[source].sign_bit, -1.0, 1.0)
+    values = np.where(np.isnan(values), np.copysign(values, sign), values)
     got = codes_of(nx.cast(x, source, target, mode), target)
     assert np.array_equal(got, oracle.encode(values, target, mode))
 
