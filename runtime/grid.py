@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any, TypeAlias
 
-from .errors import GridError
+from .errors import GridError, did_you_mean
 
 Extents: TypeAlias = tuple[int, int, int]
 Grid: TypeAlias = "int | Sequence[int] | Callable[[Mapping[str, Any]], int | Sequence[int]]"
@@ -21,7 +21,7 @@ def resolve_grid(grid: Grid, arguments: Mapping[str, Any]) -> Extents:
     `grid` is a whole number, a tuple or list of one to three of them, or a function of the bound arguments
     (constexprs and defaults included) that returns one of these. Raises GridError for anything else.
     """
-    extents = grid(arguments) if callable(grid) else grid
+    extents = _call(grid, arguments) if callable(grid) else grid
     if isinstance(extents, str | bytes | Mapping):
         raise GridError(f"a grid is one to three whole numbers, not {extents!r}")
     listed: Sequence[Any] = extents if isinstance(extents, Sequence) else (extents,)
@@ -30,6 +30,23 @@ def resolve_grid(grid: Grid, arguments: Mapping[str, Any]) -> Extents:
     whole = [_extent(axis, extent) for axis, extent in enumerate(listed)]
     x, y, z = (*whole, 1, 1)[:3]
     return (x, y, z)
+
+
+class _Arguments(dict[str, Any]):
+    """The bound arguments; asking for one that does not exist is a mistake of the grid."""
+
+    def __missing__(self, name: str) -> Any:
+        raise GridError(f"the grid asks for {name!r}, which is no argument", did_you_mean(str(name), self))
+
+
+def _call(grid: Callable[[Mapping[str, Any]], Any], arguments: Mapping[str, Any]) -> Any:
+    try:
+        return grid(_Arguments(arguments))
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise  # from inside of it
+        what = f"the grid could not be called: {error}"
+        raise GridError(what, "a grid takes one mapping: name -> argument") from None
 
 
 def _extent(axis: int, extent: object) -> int:

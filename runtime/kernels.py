@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
+import numpy as np
+
 # What `lang` imports late is reached through it: `lang.generate`.
 from tilewright import lang
 from tilewright.lang import (
@@ -26,12 +28,12 @@ from tilewright.lang import (
     parse_type,
 )
 
-from ._lazy import explain, kernel_key
+from ._lazy import encode, explain, kernel_key
 from .devices import Device, choose_device
 from .errors import ArgumentError, OptionError, did_you_mean
 from .grid import Extents, Grid, resolve_grid
 from .options import OPTION_NAMES, CompileOptions, split_options
-from .specialization import Bound, Constant, Rules, Specialization, specialize
+from .specialization import Bound, Rules, Specialization, describe, specialize
 
 NAMED_TYPES: dict[str, dtype] = {
     name: getattr(language, name) for name in language.__all__ if isinstance(getattr(language, name), dtype)
@@ -40,7 +42,10 @@ NAMED_TYPES: dict[str, dtype] = {
 
 @dataclass(slots=True, eq=False)
 class CompiledKernel:
-    """A kernel under one specialization: its IR, its key, and the handle of the device that runs it."""
+    """A kernel under one specialization: its IR, its key, and the handle of the device that runs it.
+
+    `assumptions` says for each parameter what it was compiled for: `*fp32:16`, `i32`, `constexpr 64`.
+    """
 
     name: str
     key: str
@@ -48,7 +53,11 @@ class CompiledKernel:
     device: Device
     handle: Any
     options: CompileOptions
-    specialization: Specialization
+    assumptions: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}: {text}" for name, text in self.assumptions.items())
+        return f"<CompiledKernel {self.name}({shown}) on {self.device.name}>"
 
     @property
     def asm(self) -> dict[str, str]:
@@ -83,7 +92,9 @@ class JITFunction(DeviceFunction):
         names = [parameter.name for parameter in self.parameters]
         plain = self._resolve(names, do_not_specialize)
         unaligned = plain | self._resolve(names, do_not_specialize_on_alignment)
-        self.rules = {name: Rules(name not in plain, name not in unaligned) for name in names}
+        self.rules = {
+            p.name: Rules(p.name not in plain, p.name not in unaligned, is_const(p.annotation)) for p in self.parameters
+        }
         self._compiled: dict[str, CompiledKernel] = {}
 
     def _resolve(self, names: Sequence[str], chosen: Iterable[int | str]) -> set[str]:
@@ -159,7 +170,7 @@ class JITFunction(DeviceFunction):
 
     def _specialize_one(self, parameter: Parameter, value: Any) -> Bound:
         if parameter.is_constexpr:
-            return Bound(Constant(_plain(value)))
+            return Bound(constexpr(_plain(value)))
         return specialize(value, self.annotated.get(parameter.name), self.rules[parameter.name])
 
     @cached_property
@@ -170,7 +181,7 @@ class JITFunction(DeviceFunction):
 
     def compile(self, specialization: Specialization, options: CompileOptions, device: Device) -> CompiledKernel:
         """The kernel under these assumptions, compiled at most once. Raises CompilationError."""
-        key = kernel_key(self, specialization, options, device.target)
+        key = self._key(specialization, options, device.target)
         kernel = self._compiled.get(key)
         if kernel is None:
             frontend = FrontendOptions(options.debug or knobs.debug, options.sanitize_overflow)
@@ -180,9 +191,18 @@ class JITFunction(DeviceFunction):
             if knobs.print_ir:
                 print(lang.print_module(module), file=sys.stderr)
             handle = device.load(module)
-            kernel = CompiledKernel(self.name, key, module, device, handle, options, specialization)
+            assumptions = {name: describe(bound) for name, bound in specialization.bound.items()}
+            kernel = CompiledKernel(self.name, key, module, device, handle, options, assumptions)
             self._compiled[key] = kernel
         return kernel
+
+    def _key(self, specialization: Specialization, options: CompileOptions, target: str) -> str:
+        try:
+            return kernel_key(self, specialization, options, target)
+        except ArgumentError as error:
+            names = [name for name, value in specialization.constants.items() if not is_encodable(value)]
+            blame = f"argument {names[0]}" if names else "a captured value"
+            raise ArgumentError(f"{self.name}: {blame}: {error}") from None
 
     def _launch(self, kernel: CompiledKernel, extents: Extents, payload: Sequence[Any]) -> None:
         try:
@@ -223,7 +243,27 @@ class Launcher:
 
 
 def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, constexpr) else value
+    """The value of a constexpr, and the Python number of a NumPy scalar."""
+    inner: Any = value.value if isinstance(value, constexpr) else value
+    return inner.item() if isinstance(inner, np.generic) else inner
+
+
+def is_encodable(value: Any) -> bool:
+    """Whether a compile-time value can go into a key."""
+    try:
+        encode(value)
+    except ArgumentError:
+        return False
+    return True
+
+
+def is_const(annotation: Any) -> bool:
+    """Whether an annotation says `tl.const`, evaluated or as text."""
+    return annotation is language.const or (isinstance(annotation, str) and _last_name(annotation) == "const")
+
+
+def _last_name(annotation: str) -> str:
+    return annotation.strip("'\" ").rpartition(".")[2]
 
 
 def annotated_type(annotation: Any) -> dtype | None:
@@ -232,7 +272,7 @@ def annotated_type(annotation: Any) -> dtype | None:
         return annotation
     if not isinstance(annotation, str):
         return None
-    text = annotation.strip("'\" ").rpartition(".")[2]
+    text = _last_name(annotation)
     if text in NAMED_TYPES:
         return NAMED_TYPES[text]
     try:

@@ -255,7 +255,9 @@ def key_ingredients(
 
 
 def _types(type_: Any) -> Any:
-    return tuple(map(_types, cast("tuple[Any, ...]", type_))) if isinstance(type_, tuple) else type_text(type_)
+    if isinstance(type_, tuple):
+        return tuple(map(_types, cast("tuple[Any, ...]", type_)))
+    return ("constant", type_.value) if isinstance(type_, constexpr) else type_text(type_)
 
 
 def kernel_key(function: DeviceFunction, specialization: Specialization, options: CompileOptions, target: str) -> str:

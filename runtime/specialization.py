@@ -30,15 +30,8 @@ from tilewright.lang import (
 from .arguments import ArrayArgument, array_argument
 from .errors import ArgumentError
 
-#: A runtime parameter's type, or those of the elements of a tuple.
-ParameterType: TypeAlias = "dtype | tuple[ParameterType, ...] | Constant"
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A value known when compiling."""
-
-    value: Any
+#: A parameter's type, those of the elements of a tuple, or a value known when compiling.
+ParameterType: TypeAlias = "dtype | tuple[ParameterType, ...] | constexpr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +45,14 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How one parameter may be specialized: `value` for ==1, `alignment` for multiples of 16."""
+    """How one parameter may be specialized: `value` for ==1, `alignment` for multiples of 16.
+
+    `const`: an array may be read only.
+    """
 
     value: bool = True
     alignment: bool = True
+    const: bool = False
 
 
 INT_TYPES: tuple[tuple[dtype, int, int], ...] = tuple(
@@ -83,12 +80,16 @@ def specialize(value: Any, annotation: dtype | None, rules: Rules) -> Bound:
 
 
 def _specialize_array(array: ArrayArgument, annotation: dtype | None, rules: Rules) -> Bound:
-    type_ = parse_type(f"*{array.dtype}")
+    type_ = pointer_type(parse_type(array.dtype), const=rules.const)
     if annotation is not None:
         if not isinstance(annotation, pointer_type):
             raise ArgumentError(f"an array of {array.dtype} was passed where {annotation} is annotated")
-        # A const annotation restricts whatever is passed; a typed one reinterprets it, as a cast in C would.
-        type_ = annotation
+        if annotation.element_ty.itemsize != type_.element_ty.itemsize:
+            raise ArgumentError(
+                f"an array of {array.dtype} was passed where {annotation} is annotated",
+                "leave the annotation out, or pass array.view(...) of that type",
+            )
+        type_ = annotation  # the same bytes under another type, as a cast in C would have it
     return Bound(type_, rules.alignment and array.is_aligned, array)
 
 
@@ -105,7 +106,7 @@ def _specialize_int(value: int, annotation: dtype | None, rules: Rules) -> Bound
             raise ArgumentError(f"{value} does not fit the annotated {annotation}")
         return Bound(annotation, divisible and annotation.is_int(), value)
     if value == 1 and rules.value:
-        return Bound(Constant(1))
+        return Bound(constexpr(1))
     for type_, low, high in INT_TYPES:
         if low <= value <= high:
             return Bound(type_, divisible, value)
@@ -120,11 +121,11 @@ def _specialize_float(value: float, annotation: dtype | None, rules: Rules) -> B
 
 
 def _specialize_constant(value: Any, annotation: dtype | None, rules: Rules) -> Bound:
-    return Bound(Constant(value))
+    return Bound(constexpr(value))
 
 
 def _specialize_constexpr(value: constexpr, annotation: dtype | None, rules: Rules) -> Bound:
-    return Bound(Constant(value.value))
+    return Bound(constexpr(value))
 
 
 def _specialize_tuple(value: tuple[Any, ...], annotation: dtype | None, rules: Rules) -> Bound:
@@ -160,12 +161,12 @@ class Specialization:
     @property
     def signature(self) -> dict[str, Any]:
         """The type of each runtime parameter."""
-        return {name: arg.type for name, arg in self.bound.items() if not isinstance(arg.type, Constant)}
+        return {name: arg.type for name, arg in self.bound.items() if not isinstance(arg.type, constexpr)}
 
     @property
     def constants(self) -> dict[str, Any]:
         """The value of each compile-time parameter."""
-        return {name: arg.type.value for name, arg in self.bound.items() if isinstance(arg.type, Constant)}
+        return {name: arg.type.value for name, arg in self.bound.items() if isinstance(arg.type, constexpr)}
 
     @property
     def attributes(self) -> dict[str, dict[str, int]]:
@@ -179,7 +180,7 @@ class Specialization:
 
 
 def _leaves(arg: Bound) -> Sequence[Any]:
-    if isinstance(arg.type, Constant):
+    if isinstance(arg.type, constexpr):
         return ()
     if isinstance(arg.type, tuple):
         return [leaf for part in arg.payload for leaf in _leaves(part)]
@@ -188,7 +189,7 @@ def _leaves(arg: Bound) -> Sequence[Any]:
 
 def describe(arg: Bound) -> str:
     """The specialization of one argument as text: `*fp32:16`, `i32`, `constexpr 1`."""
-    if isinstance(arg.type, Constant):
+    if isinstance(arg.type, constexpr):
         return f"constexpr {arg.type.value!r}"
     if isinstance(arg.type, tuple):
         return f"({', '.join(describe(part) for part in arg.payload)})"

@@ -4,8 +4,9 @@ The value is first computed in f64 in whatever order is fast. Any order of n add
 `(n - 1) * u / (1 - (n - 1) * u) * sum |terms|` of the real sum, u = 2**-53 (Higham, "Accuracy and Stability of
 Numerical Algorithms", 2nd ed., section 4.2; for dot products, n products and n additions, section 3.1). If both ends
 of that enclosure round to the same result, that is the result; it is exact, too, if all terms are multiples of a power
-of two so large that f64 holds every partial sum. Otherwise the element is *open* and is redone, first with error-free additions (the enclosure shrinks to second order, and to nothing where no addition was inexact), then,
-if still open, with exact sums. So neither the order of a BLAS nor the width of a vector unit decides a bit.
+of two so large that f64 holds every partial sum. Otherwise the element is *open* and is redone, first with error-free
+additions (the enclosure shrinks to second order, and to nothing where no addition was inexact), then, if still open,
+with exact sums. So neither the order of a BLAS nor the width of a vector unit decides a bit.
 
 Infinity and NaN follow IEEE: opposite infinities, infinity times zero, and NaN give NaN. A real sum of zero is +0.0,
 unless all terms (the accumulator included) are -0.0, which add up to -0.0 as in every order of IEEE additions.
@@ -178,8 +179,13 @@ def _sums_and_sizes(lines: Array, fmt: str) -> tuple[F64Array, F64Array]:
 
 def _settled(terms: Array, value: F64Array, size: F64Array, fmt: str, out: str) -> Array:
     """Sums of the rows of storage that the enclosure left open; `value` they have in f64, `size` bounds sum |terms|."""
+    source, target = FORMATS[fmt], FORMATS[out]
     result = finish(value, out)
-    open_ = ~_held(terms, size, FORMATS[fmt])
+    zero = size == 0
+    if zero.any() and target.has_negative_zero:
+        zero[zero] = (terms[zero].view(source.carrier) == source.sign_bit).all(axis=1)
+        result.view(target.carrier)[zero] = target.sign_bit
+    open_ = ~_held(terms, size, source)
     if open_.any():
         result[open_] = exact_sums(decode(terms[open_], fmt).astype(np.float64, copy=False), out)
     return result
@@ -195,4 +201,4 @@ def _held(terms: Array, size: F64Array, row: FloatFormat) -> NDArray[np.bool_]:
     smallest = codes.min(axis=1) + row.carrier.type(1)
     field = (smallest >> row.carrier.type(row.mantissa_bits + 1)).astype(np.int32)
     grid = np.ldexp(1.0, np.maximum(field, 1) - (row.bias + row.mantissa_bits))
-    return (size > 0) & (size <= 2.0**52 * grid)
+    return np.asarray(size <= 2.0**52 * grid)

@@ -228,6 +228,27 @@ def test_extreme_numbers(name: str, pick: Callable[[float, float], float]) -> No
         assert not agree(got, want, type_), str(type_)
 
 
+@pytest.mark.parametrize("nan", ["quiet", "signaling"])
+@pytest.mark.parametrize("type_", [F16, F32, F64], ids=str)
+def test_extremes_beside_every_nan(type_: FloatType, nan: str) -> None:
+    row = FORMATS[type_.name]
+    payload = 1 if nan == "signaling" else 1 << (row.mantissa_bits - 1)
+    assert row.inf_code is not None
+    numbers = np.array([3.0, 1.0, 2.0, 1.5]).astype(row.storage)
+    for length, sign in itertools.product((5, 8, 67), (0, row.sign_bit)):
+        tiles = np.full((5, length), row.inf_code | payload | sign, row.carrier).view(row.storage)
+        for place, tile in enumerate(tiles[:4]):
+            tile[np.arange(place, place + 2) % 5] = numbers[place : place + 2] if place < 3 else numbers[[3, 0]]
+        shape = (TileType((length,), type_),)
+        for name, pick in (("min", min), ("max", max)):
+            want = [pick(x for x in values_of(tile, type_) if not isnan(x)) for tile in tiles[:4]]
+            number = dense(evaluate(make(f"reduce_{name}num", shape, axis=0), tiles))
+            assert values_of(number[:4], type_) == want and bits(number)[4] == row.nan_code
+            value, index = evaluate(make(f"arg{name}_f", shape, axis=0), tiles)
+            assert values_of(value[:4], type_) == want and bits(value)[4] == bits(tiles)[4, 0]
+            assert index.tolist() == [values_of(t, type_).index(x) for t, x in zip(tiles, want, strict=False)] + [0]
+
+
 ARGS = [(f"arg{side}_{kind}", side, kind) for side in ("min", "max") for kind in "suf"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from tilewright.lang import constexpr, float16, float32, float64, int1, int8, int32, int64, parse_type, uint8, uint64
 from tilewright.runtime import ArgumentError, specialize
 from tilewright.runtime.kernels import annotated_type
-from tilewright.runtime.specialization import Constant, Rules, Specialization, describe
+from tilewright.runtime.specialization import Rules, Specialization, describe
 
 ALIGNED = np.zeros(64, np.float32)
 
@@ -50,7 +50,7 @@ def test_parameters_that_are_not_specialized(value: Any, rules: Rules, text: str
     "value, annotation, text",
     [
         (1, int64, "i64"), (16, int64, "i64:16"), (255, uint8, "u8"), (3, float64, "fp64"), (2.5, float16, "fp16"),
-        (True, int32, "i32"), (ALIGNED, parse_type("*fp16"), "*fp16:16"), (ALIGNED, parse_type("*kfp32"), "*kfp32:16"),
+        (True, int32, "i32"), (ALIGNED, parse_type("*i32"), "*i32:16"), (ALIGNED, parse_type("*kfp32"), "*kfp32:16"),
         (4096, parse_type("*fp32"), "*fp32:16"), (1, int1, "i1"), (2**63, uint64, "u64:16"),
     ],
 )  # fmt: skip
@@ -65,6 +65,7 @@ def test_annotations_force_the_type(value: Any, annotation: Any, text: str) -> N
         (300, int8, "300 does not fit the annotated int8"),
         (1.5, int32, "1.5 was passed where int32 is annotated"),
         (1.5, parse_type("*fp32"), "a number was passed where pointer<fp32> is annotated"),
+        (ALIGNED, parse_type("*fp16"), "an array of fp32 was passed where pointer<fp16> is annotated"),
         (ALIGNED, int32, "an array of fp32 was passed where int32 is annotated"),
         (
             "x",
@@ -97,7 +98,7 @@ def test_a_specialization_splits_into_types_constants_promises_and_payload() -> 
     values = {"x": ALIGNED, "one": 1, "n": 32, "pair": (2, None), "flag": True}
     spec = Specialization({name: specialize(value, None, Rules()) for name, value in values.items()})
     assert list(spec.signature) == ["x", "n", "pair", "flag"]
-    assert spec.signature["pair"] == (int32, Constant(None))
+    assert spec.signature["pair"][0] == int32 and spec.signature["pair"][1].value is None
     assert spec.constants == {"one": 1}
     assert spec.attributes == {"x": {"divisibility": 16}, "n": {"divisibility": 16}}
     assert [getattr(part, "address", part) for part in spec.payload] == [ALIGNED.ctypes.data, 32, 2, True]

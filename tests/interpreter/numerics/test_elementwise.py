@@ -164,11 +164,68 @@ def test_grid_of_special_values(name: str, operation: str) -> None:
     got = getattr(nx, operation)(a, b, name)
     exact = [ieee(operation, x, y) for x, y in zip(numbers(a, name).tolist(), numbers(b, name).tolist(), strict=True)]
     want = stored(np.array(exact, dtype=np.float32 if row.bits <= 32 else np.float64), name)
-    bits, expected = got.view(row.carrier), want.view(row.carrier)
-    if row.nan_code is None:  # where NaN cannot be held its sign is open
-        quiet = ~np.isnan(exact)
-        bits, expected = bits[quiet], expected[quiet]
-    assert np.array_equal(bits, expected)
+    assert np.array_equal(got.view(row.carrier), want.view(row.carrier))
+
+
+def every_nan(name: str) -> np.ndarray:
+    """Codes of NaN of both signs, quiet and signaling, of small and large payloads (as many as the format has)."""
+    row = FORMATS[name]
+    if row.inf_code is None:
+        codes = [code for code in (0x7F, 0x80, 0xFF) if row.is_nan_code(code)]
+    else:
+        quiet = 1 << (row.mantissa_bits - 1)
+        payloads = {1, quiet - 1, quiet, quiet + 1, 2 * quiet - 1} - {0}
+        codes = [row.inf_code | payload | sign for payload in sorted(payloads) for sign in (0, row.sign_bit)]
+    return np.array(codes, row.carrier).view(row.storage)
+
+
+def beside_nan(name: str, operands: int) -> list[np.ndarray]:
+    """All combinations of NaNs and a few numbers, in arrays long enough for vector code and for the code after it."""
+    pool = np.concatenate([every_nan(name), stored([1.5, -2.0, 0.0, -0.0, math.inf, -math.inf], name)])
+    count = len(pool) ** operands
+    combinations = np.resize(np.arange(count), max(count, 200) + 3)
+    return [pool[combinations // len(pool) ** place % len(pool)] for place in range(operands)]
+
+
+@pytest.mark.parametrize("operation", BINARY)
+@pytest.mark.parametrize("name", FORMATS)
+def test_binary_operations_beside_every_nan(name: str, operation: str) -> None:
+    row = FORMATS[name]
+    a, b = beside_nan(name, 2)
+    exact = [ieee(operation, x, y) for x, y in zip(numbers(a, name).tolist(), numbers(b, name).tolist(), strict=True)]
+    want = stored(np.array(exact), name).view(row.carrier)
+    assert np.array_equal(getattr(nx, operation)(a, b, name).view(row.carrier), want)
+    scalar = [getattr(nx, operation)(x, y, name).view(row.carrier) for x, y in zip(a[:99], b[:99], strict=True)]
+    assert np.array_equal(scalar, want[:99])
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_other_operations_on_every_nan(name: str) -> None:
+    row = FORMATS[name]
+    x = np.resize(every_nan(name), 203) if row.has_nan else every_nan(name)
+    results = [getattr(nx, f)(x, name) for f in ("sqrt", "floor", "ceil")]
+    results += [getattr(nx, f)(x, name) for f in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "rsqrt")]
+    results += [nx.sum_along(x[:, None], 1, name), nx.sum_along(x[None, :], 0, name)]
+    for result in results:
+        assert set(result.view(row.carrier).tolist()) <= {row.nan_code}
+    a, b, c = beside_nan(name, 3)
+    values = zip(*(numbers(v, name).tolist() for v in (a, b, c)), strict=True)
+    exact = np.array([ieee("add", ieee("mul", *pair), z) for *pair, z in values])
+    assert np.array_equal(nx.fma(a, b, c, name).view(row.carrier), stored(exact, name).view(row.carrier))
+    for width in (8, 16, 32, 64):
+        assert not nx.float_to_int(x, name, width, True).any() and not nx.float_to_int(x, name, width, False).any()
+    assert nx.float_to_int(x, name, 1, False).all()
+    for other in numbers(stored([1.0, -1.0], name), name):
+        assert not any(nx.compare(x, stored([other], name), name, p).any() for p in ("eq", "lt", "le", "gt", "ge"))
+        assert nx.compare(x, stored([other], name), name, "ne").all()
+    assert nx.compare(x, x, name, "ne").all()
+
+
+def test_a_nan_that_arithmetic_makes_is_positive_where_it_becomes_a_number() -> None:
+    name = "f8e4m3b15"
+    one, zero = stored([-1.0] * 40, name), stored([0.0] * 40, name)
+    made = [nx.div(zero, zero, name), nx.rem(one, zero, name), nx.sqrt(one, name), nx.log(one, name)]
+    assert [set(x.tolist()) for x in made] == [{FORMATS[name].max_code}] * 4
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -250,9 +307,7 @@ def test_fma_of_special_values(name: str) -> None:
     a, b, c = (stored([triple[side] for triple in triples], name) for side in range(3))
     values = zip(*(numbers(x, name).tolist() for x in (a, b, c)), strict=True)
     exact = np.array([ieee("add", ieee("mul", x, y), z) for x, y, z in values], dtype=np.float64)
-    want, got = stored(exact, name).view(row.carrier), nx.fma(a, b, c, name).view(row.carrier)
-    quiet = ~np.isnan(exact) | row.has_nan
-    assert np.array_equal(got[quiet], want[quiet])
+    assert np.array_equal(nx.fma(a, b, c, name).view(row.carrier), stored(exact, name).view(row.carrier))
 
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -274,6 +329,19 @@ def test_fma_f64_at_the_ends_of_the_range() -> None:
     b = np.array([1e-200, 1e200, 0.5, 10.0, 2.0**-537, 1.25 * 2.0**-538, 1e-300])
     c = np.array([5e-324, -1e308, -5e-324, -1e308, 5e-324, 2.0**-1022, 1e-320])
     check_fma(a, b, c, "f64")
+
+
+@pytest.mark.parametrize("name", ["f16", "f32"])
+def test_blocks_of_large_operands_change_nothing(name: str) -> None:
+    a, b = (random_codes(name, 3 * 70_001, seed).reshape(3, 70_001) for seed in (20, 21))
+    code = FORMATS[name].carrier
+    whole = nx.add(a, b, name).view(code)
+    parts = [nx.add(a[i, j : j + 7000], b[i, j : j + 7000], name) for i in range(3) for j in range(0, 70_001, 7000)]
+    assert np.array_equal(whole.reshape(-1), np.concatenate(parts).view(code))
+    assert np.array_equal(nx.add(a[:, ::2], b[:, ::2], name).view(code), whole[:, ::2])
+    for x, y in ((a[:, :1], b), (a[:1], b), (a, b[0]), (a.T, b[:1].T), (a[0, 0], b)):
+        full = [np.ascontiguousarray(v) for v in np.broadcast_arrays(x, y)]
+        assert np.array_equal(nx.add(x, y, name).view(code), nx.add(*full, name).view(code))
 
 
 def test_operands_broadcast() -> None:
