@@ -56,7 +56,7 @@ TRITON := .venv-triton
 $(TRITON)/.ready: pyproject.toml
 	"$(firstword $(PYTHON))" -m venv --clear $(TRITON)
 	$(TRITON)/bin/python -m pip install --quiet --disable-pip-version-check triton==3.6.0 torch==2.13.0 'numpy<2.4' \
-	    ml_dtypes mpmath
+	    ml_dtypes mpmath threadpoolctl
 	@touch $@
 
 bench-interpreters: $(TRITON)/.ready

@@ -81,7 +81,7 @@ class Batch:
         """Count one iteration of a loop. Raises OutOfFuelError, with the loop's place, when none is left."""
         self.fuel.left -= 1
         if self.fuel.left < 0:
-            what = f"still running after {self.fuel.budget} iterations, the budget of the launch (options.fuel)"
+            what = f"still running after {self.fuel.budget} iterations, the budget of a launch (TILEWRIGHT_FUEL)"
             raise OutOfFuelError(what, location, self.program(0))
 
     def take(self, rows: Index) -> Batch:

@@ -123,7 +123,7 @@ def run_tasks(
             if clock.now == inf:
                 raise deadlock("deadlock: every program waits, and nothing can change any more", tasks)
         elif since > options.patience and all(is_spinning(task) for task in tasks):
-            what = f"no progress: every program spins, and memory has not changed in {since} rounds (options.patience)"
+            what = f"no progress: every program spins, and memory has not changed in {since} rounds"
             raise deadlock(what, tasks)
         elif chance is None:
             tasks.reverse()

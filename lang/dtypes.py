@@ -18,7 +18,7 @@ from math import prod
 
 from . import types as ir
 from .dtype_facts import FACTS, Facts, Kind
-from .errors.operations import BadPointee, NotPowerOfTwo, TileTooLarge, UnknownTypeName
+from .errors.operations import BadPointee, NotPositive, NotPowerOfTwo, TileTooLarge, UnknownTypeName
 from .knobs import knobs
 
 
@@ -305,12 +305,13 @@ class block_type(dtype):
 
 
 def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape as a tuple. Raises NotPowerOfTwo and TileTooLarge."""
+    """The shape as a tuple. Raises NotPositive, NotPowerOfTwo and TileTooLarge."""
     extents = tuple(shape)
     for axis, extent in enumerate(extents):
-        if extent < 1 or extent & (extent - 1):
-            above = 1 << max(extent - 1, 0).bit_length()
-            raise NotPowerOfTwo(extent=extent, axis=axis, shape=extents, above=above)
+        if extent < 1:
+            raise NotPositive(extent=extent, axis=axis, shape=extents)
+        if extent & (extent - 1):
+            raise NotPowerOfTwo(extent=extent, axis=axis, shape=extents, above=1 << extent.bit_length())
     if prod(extents) > knobs.max_tile_numel:
         raise TileTooLarge(shape=extents, numel=prod(extents), limit=knobs.max_tile_numel)
     return extents

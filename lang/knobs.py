@@ -206,9 +206,11 @@ class Knobs:
     cache_dir = Knob(PATH, "~/.tilewright/cache", "folder of the compiled kernels that are kept")
     debug = Knob(FLAG, False, "keep device_assert in kernels", code_changing=True)
     seed = Knob(NATURAL, 0, "seed of the scheduler that interleaves programs run as coroutines")
-    fuel = Knob(POSITIVE, 100_000_000, "operations a launch may run as coroutines before it is given up")
+    fuel = Knob(
+        POSITIVE, 10_000_000, "loop iterations, counted once a batch, that one launch may take in the reference"
+    )
     max_tile_numel = Knob(POSITIVE, 1_048_576, "elements that one tile may have", code_changing=True)
-    chunk_bytes = Knob(POSITIVE, 1 << 24, "memory budget, in bytes, of one batch of interpreted programs")
+    chunk_bytes = Knob(POSITIVE, 1 << 21, "about how many bytes the largest tile of one batch of programs may take")
     print_ir = Knob(FLAG, False, "print the IR of each kernel that compiles, on standard error")
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:

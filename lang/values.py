@@ -67,7 +67,7 @@ class tensor:
         return sorted({*object.__dir__(self), *MEMBERS})
 
     def __repr__(self) -> str:
-        return f"<{describe(self)}>"
+        return f"<{_show_tensor(self.dtype, self.shape)}>"
 
     def __bool__(self) -> bool:
         raise TypeError("the value of a tensor is not known at compile time")
@@ -173,7 +173,10 @@ class tensor:
 
 @runtime_checkable
 class Aggregate(Protocol):
-    """A frontend value made of others: `type(value)(*value.parts())` is the value again."""
+    """A frontend value made of others: `type(value)(*value.parts())` is the value again.
+
+    Messages call it `str(value)`.
+    """
 
     def parts(self) -> tuple[Any, ...]: ...
 
@@ -190,7 +193,7 @@ class TensorLeaf:
         return with_shape(ir_scalar(self.dtype), self.shape)
 
     def __str__(self) -> str:
-        return _show_tensor(self.dtype, self.shape)
+        return with_article(_show_tensor(self.dtype, self.shape))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,7 +225,7 @@ class Branch:
 
     def __str__(self) -> str:
         inner = ", ".join(map(str, self.children))
-        return f"tuple of ({inner})" if issubclass(self.kind, tuple) else f"{self.kind.__name__} of ({inner})"
+        return with_article(f"{'tuple' if issubclass(self.kind, tuple) else self.kind.__name__} of ({inner})")
 
 
 Tree: TypeAlias = TensorLeaf | ConstantLeaf | Branch
@@ -289,10 +292,15 @@ def _show_tensor(type_: dtype, shape: tuple[int, ...]) -> str:
     return f"{show(type_)} tile of shape {shape}" if shape else f"{show(type_)} scalar"
 
 
+def with_article(words: str) -> str:
+    """The words behind "a" or "an": "an int32 scalar", "a uint8 scalar"."""
+    return f"{'an' if words[0] in 'aeio' else 'a'} {words}"
+
+
 def describe(value: Any) -> str:
-    """What a value is, for messages: "int32 tile of shape (4, 8)", "float32 scalar", "constexpr 3", "None"."""
+    """What a value is, for messages: "an int32 tile of shape (4, 8)", "a float32 scalar", "the constexpr 3", "None"."""
     if isinstance(value, tensor):
-        return _show_tensor(value.dtype, value.shape)
+        return with_article(_show_tensor(value.dtype, value.shape))
     if isinstance(value, constexpr):
         value = value.value
     if value is None:
@@ -300,9 +308,12 @@ def describe(value: Any) -> str:
     if isinstance(value, dtype):
         return f"the type {show(value)}"
     if isinstance(value, bool | int | float | str):
-        return f"constexpr {value!r}"
+        return f"the constexpr {value!r}"
+    if isinstance(value, tuple):
+        parts = ", ".join(map(describe, cast("tuple[Any, ...]", value)))
+        return f"a tuple of ({parts})" if parts else "an empty tuple"
     if parts_of(value) is not None:
-        return str(_flatten(value, []))
+        return str(value)
     name = getattr(value, "__name__", None)
     return f"the {_noun(value)} {name}" if isinstance(name, str) else f"a value of type {type(value).__name__}"
 

@@ -83,6 +83,8 @@ class ArrayArgument:
 
 def array_argument(value: Any) -> ArrayArgument | None:
     """The argument as an array, or None if it is none. Raises ArgumentError for an array that kernels can't take."""
+    if isinstance(value, type):
+        return None  # np.float32 itself has an array interface, as a descriptor of its instances
     if isinstance(value, np.ndarray):
         return _from_numpy(cast("np.ndarray[Any, Any]", value), value)
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):

@@ -254,11 +254,12 @@ def round_to(x: Array, fmt: str, mode: Mode = "rtne", saturate: bool | None = No
     """Round a float32 or float64 array once to the format `fmt`; returns storage of that format, of the same shape.
 
     `saturate` None takes the rule of the format (see the module's docstring). With False an 8-bit overflow becomes
-    infinity where the format has it and NaN where it does not; with True every format clamps to its finite range.
+    infinity where the format has it and NaN where it does not (f8e4m3b15 has neither and saturates all the same); with
+    True every format clamps to its finite range.
     """
     x = np.asarray(x)
     row = FORMATS[fmt]
-    clamp = row.saturates if saturate is None else saturate
+    clamp = row.saturates if saturate is None else saturate or not (row.has_inf or row.has_nan)
     if clamp and not row.saturates:
         x = np.asarray(_saturated(x, row))
     if fmt == "f64":

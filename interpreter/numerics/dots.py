@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._lazy import one_blas_thread
 from .casts import Array, decode, decode64
 from .exact import F64Array, two_product
 from .formats import FORMATS, FloatFormat
@@ -61,12 +62,13 @@ def dot(
     at_once = max(1, _BLOCK // max(1, m * n))
     formats = FORMATS[fmt], FORMATS[right_fmt], FORMATS[acc_fmt]
     one_block = _dot_f64 if "f64" in (fmt, right_fmt) else _dot_block
-    for first in range(0, len(a), at_once):
-        part = slice(first, first + at_once)
-        codes = a[part].view(formats[0].carrier), b[part].view(formats[1].carrier)
-        left, right = decode64(a[part], fmt), decode64(b[part], right_fmt)
-        block = _Block(left, right, None if start is None else start[part], codes, formats, out)
-        one_block(result[part].reshape(-1), block)
+    with one_blas_thread():
+        for first in range(0, len(a), at_once):
+            part = slice(first, first + at_once)
+            codes = a[part].view(formats[0].carrier), b[part].view(formats[1].carrier)
+            left, right = decode64(a[part], fmt), decode64(b[part], right_fmt)
+            block = _Block(left, right, None if start is None else start[part], codes, formats, out)
+            one_block(result[part].reshape(-1), block)
     return result.reshape(*batch, m, n)
 
 
@@ -329,7 +331,8 @@ def dot_int(a: Array, b: Array, acc: Array | None = None, signed: bool = True) -
     left, right = np.asarray(a).view(kind), np.asarray(b).view(kind)
     largest = left.shape[-1] * (2**14 if signed else 255**2)
     carrier: type[np.generic] = np.float32 if largest <= 2**24 else np.float64 if largest <= 2**53 else np.int64
-    product: NDArray[Any] = np.matmul(left.astype(carrier), right.astype(carrier)).astype(np.int64)
+    with one_blas_thread():
+        product: NDArray[Any] = np.matmul(left.astype(carrier), right.astype(carrier)).astype(np.int64)
     if acc is not None:
         product = product + np.asarray(acc).astype(np.int64)
     return product.astype(np.int32)

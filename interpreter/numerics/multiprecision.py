@@ -14,6 +14,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -92,8 +93,9 @@ def _special(name: str, x: float) -> float | None:
 class _Threads(threading.local):
     """An mpmath context of its own for each thread: the working precision is state."""
 
-    def __init__(self) -> None:
-        self.context = multiprecision_context(_FIRST_PRECISION)
+    @cached_property
+    def context(self) -> Any:
+        return multiprecision_context(_FIRST_PRECISION)
 
 
 _threads = _Threads()

@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 from .blocks import BLOCK, Array
 from .casts import decode, round_to, with_canonical_nan
 from .exact import F64Array, sum_to_odd, to_odd, two_sum
-from .formats import FORMATS, FloatFormat
+from .formats import FORMATS
 
 _U = 2.0**-53
 _SLACK = 1.001
 """Covers the higher-order terms of the bounds, and the rounding of the bound itself."""
 _FEW_ROWS = 8
 """Up to so many rows the exact sum costs less than the error-free additions."""
-_TERMS_AT_ONCE = 1 << 18
-"""Terms (of 8 bytes) that an exact redo gathers at a time."""
+_TERMS_AT_ONCE = 1 << 16
+"""Terms (of 8 bytes) that a redo gathers at a time, so that they stay in the second-level cache; some rows at least."""
 
 
 def finish(x: Array, fmt: str) -> Array:
@@ -154,11 +154,11 @@ def sum_along(x: Array, axis: int, fmt: str, out_fmt: str | None = None) -> Arra
     redo |= ~np.isfinite(value)
     redo |= size == 0  # perhaps of -0.0 only
     redo |= error > 0 if out == "f64" else False
-    at_once = max(1, _TERMS_AT_ONCE // max(1, length))
-    picked = np.argwhere(redo)
+    at_once = max(2 * _FEW_ROWS, _TERMS_AT_ONCE // length)
+    rows, picked = np.moveaxis(lines, 1, 2), np.argwhere(redo)
     for start in range(0, len(picked), at_once):
         index = tuple(picked[start : start + at_once].T)
-        result[index] = _settled(lines[index[0], :, index[1]], value[index], size[index], fmt, out)
+        result[index] = _settled(rows[index], value[index], size[index], fmt, out)
     return result.reshape(before + after)
 
 
@@ -182,23 +182,25 @@ def _settled(terms: Array, value: F64Array, size: F64Array, fmt: str, out: str) 
     source, target = FORMATS[fmt], FORMATS[out]
     result = finish(value, out)
     zero = size == 0
+    negative = zero.copy()
     if zero.any() and target.has_negative_zero:
-        zero[zero] = (terms[zero].view(source.carrier) == source.sign_bit).all(axis=1)
-        result.view(target.carrier)[zero] = target.sign_bit
-    open_ = ~_held(terms, size, source)
+        negative[zero] = (terms[zero].view(source.carrier) == source.sign_bit).all(axis=1)
+        result.view(target.carrier)[negative] = target.sign_bit
+    rest = np.flatnonzero(size != 0)
+    wide = decode(terms[rest], fmt).astype(np.float64, copy=False)
+    open_ = ~_held(wide, size[rest])
     if open_.any():
-        result[open_] = exact_sums(decode(terms[open_], fmt).astype(np.float64, copy=False), out)
+        result[rest[open_]] = exact_sums(wide[open_], out)
     return result
 
 
-def _held(terms: Array, size: F64Array, row: FloatFormat) -> NDArray[np.bool_]:
-    """In which rows every partial sum, in any order, is exact in f64: a multiple of what divides all terms, and small.
+def _held(terms: F64Array, size: F64Array) -> NDArray[np.bool_]:
+    """In which rows every partial sum, in any order, is exact in f64; `size` bounds the sums of |terms|.
 
-    The last place of the smallest exponent of a row, 2**g, divides its terms; f64 holds multiples up to 2**(g + 53).
+    With 2**e > size, 2**(e - 51) is the last place of 1.5 * 2**(e + 1): a term survives the addition of that number
+    only if it is a multiple of that place, and f64 holds all multiples of it up to size.
     """
-    codes = terms.view(row.carrier) << row.carrier.type(1)  # without the sign
-    codes -= row.carrier.type(1)  # zeros wrap to the largest code
-    smallest = codes.min(axis=1) + row.carrier.type(1)
-    field = (smallest >> row.carrier.type(row.mantissa_bits + 1)).astype(np.int32)
-    grid = np.ldexp(1.0, np.maximum(field, 1) - (row.bias + row.mantissa_bits))
-    return np.asarray(size <= 2.0**52 * grid)
+    anchor = np.ldexp(1.5, np.frexp(size)[1] + 1)[:, None]
+    rest = terms + anchor
+    rest -= anchor
+    return np.asarray((rest == terms).all(axis=1) & np.isfinite(size))

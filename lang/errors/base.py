@@ -44,8 +44,8 @@ class TilewrightError(Exception):
 class CompilationError(TilewrightError):
     """A mistake in a kernel.
 
-    Each subclass is one mistake: `message` is its template, `expected` and `hint` (templates too, either may be empty)
-    complete it. The facts that the templates name are given as keywords; a missing one is a KeyError, at once.
+    Each subclass is one mistake: `message` is its template, `expected` and `hint` (templates too) complete it, and are
+    left out where their text is empty. The facts that they name are given as keywords; a missing one is a KeyError.
     `spans` runs from the place of the mistake outward through the calls that led to it.
     """
 
@@ -58,6 +58,7 @@ class CompilationError(TilewrightError):
         self.spans: list[Span] = []
         self.closed = False  # True once the innermost function has been left: further spans are callers
         super().__init__(self.message.format(**facts))
+        self._advice()
 
     def at(self, span: Span) -> Self:
         """Add the place of the mistake, or the place of a call that led to it."""
@@ -70,13 +71,14 @@ class CompilationError(TilewrightError):
             yield str(self.spans[0])
             yield self.spans[0].render()
         yield f"error: {self.message.format(**self.facts)}"
-        if self.expected:
-            yield f"expected: {self.expected.format(**self.facts)}"
-        if self.hint:
-            yield f"hint: {self.hint.format(**self.facts)}"
+        yield from self._advice()
         for span in self.spans[1:]:
             yield f"called from {span}"
             yield span.render()
+
+    def _advice(self) -> list[str]:
+        texts = {"expected": self.expected.format(**self.facts), "hint": self.hint.format(**self.facts)}
+        return [f"{label}: {text}" for label, text in texts.items() if text]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

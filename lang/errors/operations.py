@@ -59,6 +59,7 @@ class BadOperands(CompilationError):
 
     message = "`{operator}` does not exist for {a} and {b}"
     expected = "{expected}"
+    hint = "{hint}"
 
 
 class BadOperand(CompilationError):
@@ -151,6 +152,13 @@ class NotPowerOfTwo(CompilationError):
     hint = "round up to {above} and mask what is beyond, or use `tilewright.next_power_of_2` on the host"
 
 
+class NotPositive(CompilationError):
+    """An extent of a tile is zero or negative."""
+
+    message = "a tile of shape {shape}: extent {extent} of dimension {axis} is not positive"
+    expected = "powers of two, from 1"
+
+
 class TileTooLarge(CompilationError):
     """A tile has more elements than allowed."""
 
@@ -230,11 +238,11 @@ class NotOneElement(CompilationError):
 
 
 class BadSubscript(CompilationError):
-    """A tile is indexed by something else than `:` and `None`."""
+    """A tensor is indexed by something else than `:` and `None`."""
 
-    message = "a tile cannot be indexed by {found}"
+    message = "{owner} cannot be indexed by {found}"
     expected = "only `:` (keep a dimension) and `None` (add one)"
-    hint = "load through a pointer with an offset, or select with `tl.where` and `tl.sum`"
+    hint = "{hint}"
 
 
 class TooManySubscripts(CompilationError):
@@ -295,7 +303,7 @@ class DotTypes(CompilationError):
 
     message = "dot: operands of {a} and {b}"
     expected = "both float8, or both the same one of int8, float16, bfloat16, float32, float64"
-    hint = "cast one of them: `b.to(a.dtype)`"
+    hint = "{hint}"
 
 
 class DotResult(CompilationError):

@@ -49,7 +49,7 @@ class NestedTooDeeply(CompilationError):
     """The source nests so deeply that walking it exhausts Python's stack."""
 
     message = "the code is nested too deeply"
-    hint = "split the expression, or move an inner part into a device function"
+    hint = "split long expressions, chains of `elif` and rows of `if ...: return`, or move parts into device functions"
 
 
 # --- names ---
@@ -69,6 +69,20 @@ class NotDefined(CompilationError):
     hint = "give it a value before, with the type that it has later"
 
 
+class UnavailableBuiltin(CompilationError):
+    """One of Python's own functions that kernels lack."""
+
+    message = "Python's `{name}` does not exist in kernels"
+    hint = "{advice}"
+
+
+class NotInThisVersion(CompilationError):
+    """A name of Triton's language that this version of Tilewright lacks."""
+
+    message = "{owner} has no `{name}` in this version of Tilewright, though Triton has"
+    hint = "{advice}"
+
+
 class UnknownAttribute(CompilationError):
     """An object has no attribute of this name."""
 
@@ -81,15 +95,15 @@ class NonConstexprGlobal(CompilationError):
 
     message = "`{name}` is {found} from outside of the kernel"
     expected = "a constexpr, None, a dtype, a module, or a function of kernels"
-    hint = "write `{name} = tl.constexpr(...)` there, or pass it as a parameter"
+    hint = "{hint}"
 
 
 class PlainPythonFunction(CompilationError):
-    """A kernel calls a Python function that is no kernel code."""
+    """A kernel uses a Python function or class that is no kernel code."""
 
-    message = "`{name}` is a plain Python function"
-    expected = "a function of `tl`, or one decorated with @tilewright.jit or @tilewright.constexpr_function"
-    hint = "decorate it: @tilewright.jit compiles it, @tilewright.constexpr_function runs it at compile time"
+    message = "`{name}` is {found}"
+    expected = "a function of `tl` or `math`, or one decorated with @tilewright.jit or @tilewright.constexpr_function"
+    hint = "{hint}"
 
 
 class ConstexprReassigned(CompilationError):
@@ -107,6 +121,7 @@ class NotCallable(CompilationError):
 
     message = "{found} is no function"
     expected = "a function of `tl`, a device function, or a method"
+    hint = "{hint}"
 
 
 class ConstexprParameter(CompilationError):
@@ -132,11 +147,26 @@ class CompileTimeFailure(CompilationError):
 
 
 class EndlessRecursion(CompilationError):
-    """A device function calls itself without a compile-time end."""
+    """A device function calls itself with arguments of the same types and the same compile-time values."""
 
-    message = "{function} calls itself without end"
-    expected = "a recursion that a constexpr parameter ends, at most {limit} calls deep"
+    message = "{function} calls itself again with arguments of the same types and no other compile-time values"
+    expected = "a recursion that compile-time values end, at most {limit} calls deep"
     hint = "there is no recursion at run time; use a loop"
+
+
+class CallsTooDeep(CompilationError):
+    """Calls of device functions nest deeper than the limit."""
+
+    message = "the call of {function} is nested more than {limit} calls deep"
+    expected = "at most {limit} calls inside of each other, recursive ones included"
+    hint = "use a loop"
+
+
+class BadIndex(CompilationError):
+    """A tuple is indexed past its end."""
+
+    message = "{found} has no element {index}"
+    hint = "{hint}"
 
 
 # --- values and types at joins ---
@@ -203,8 +233,9 @@ class TileCondition(CompilationError):
 class NotIterable(CompilationError):
     """A loop over something that cannot be looped over."""
 
-    message = "a loop over {found}"
-    expected = "`range`, `tl.range`, `tl.static_range` or a tuple"
+    message = "{construct} {found}"
+    expected = "{expected}"
+    hint = "{hint}"
 
 
 class ZeroStep(CompilationError):

@@ -11,10 +11,11 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..errors.syntax import CompileTimeFailure, MismatchedTernary, TileCondition
+from ..errors.syntax import MismatchedTernary, TileCondition
 from ..semantic import to_condition
 from ..values import MEMBERS, describe, flatten, tensor
 from .joins import join
+from .operators import truth
 from .scopes import Binding, Exits
 from .walker import Arm, Walker, decay, expression, statement
 
@@ -86,12 +87,7 @@ def condition_of(value: Any, construct: str) -> bool | tensor:
         if value.numel != 1:
             raise TileCondition(construct=construct, found=describe(value))
         return to_condition(MEMBERS["reshape"](value, ()) if value.shape else value)
-    try:
-        return bool(value)
-    except Exception as error:
-        raise CompileTimeFailure(
-            what=f"the truth of {describe(value)}", kind=type(error).__name__, detail=error
-        ) from error
+    return truth(value)
 
 
 @statement(ast.If)

@@ -9,9 +9,10 @@ from typing import Any
 
 from .. import language
 from ..constants import constexpr
+from ..errors.operations import BadOperand
 from ..errors.syntax import ConstexprNeeded
 from ..values import describe, parts_of, tensor
-from .operators import at_compile_time
+from .operators import TO_PRINT, at_compile_time
 from .ranges import known_items
 from .walker import as_tuple, is_runtime
 
@@ -31,7 +32,7 @@ def _known(function: Callable[..., Any], advice: str) -> Callable[..., Any]:
 
 def _extreme(function: Callable[..., Any], runtime: str) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
-        values = known_items(args[0]) if len(args) == 1 else args
+        values = known_items(args[0], f"`{function.__name__}` of") if len(args) == 1 else args
         if not any(map(is_runtime, values)):
             return at_compile_time(f"`{function.__name__}`", function, values)
         return reduce(getattr(language, runtime), values)
@@ -45,7 +46,10 @@ def _abs(value: Any) -> Any:
 
 def _len(value: Any) -> int:
     if isinstance(value, tensor):
-        return at_compile_time("`len` of a scalar", lambda: value.shape[0])
+        if not value.shape:
+            hint = "an array argument is a pointer; pass the length as an argument" if value.dtype.is_ptr() else ""
+            raise BadOperand(function="`len`", found=describe(value), expected="a tile or a tuple", hint=hint)
+        return value.shape[0]
     return at_compile_time("`len`", len, value)
 
 
@@ -69,24 +73,22 @@ def _print(*args: Any, **kwargs: Any) -> None:
     language.device_print(*args, **kwargs)
 
 
-def _range(*bounds: Any) -> Any:
-    return language.range(*bounds)
+def _range(start: Any, stop: Any = None, step: Any = None, /) -> Any:
+    return language.range(start, stop, step)
 
 
-def _tuple(values: Any = ()) -> tuple[Any, ...]:
-    return tuple(known_items(values))
+def _tuple(values: Any = (), /) -> tuple[Any, ...]:
+    return tuple(known_items(values, "a tuple of the items of"))
 
-
-TO_CAST = "cast a runtime value by its method: `x.to(tl.int32)`"
 
 #: The meaning of each of `names.PYTHON_BUILTINS`.
 BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.abs: _abs,
-    builtins.bool: _known(bool, TO_CAST),
-    builtins.float: _known(float, TO_CAST),
+    builtins.bool: _known(bool, "compare a runtime value: `x != 0`"),
+    builtins.float: _known(float, "cast a runtime value: `x.to(tl.float32)`"),
     builtins.getattr: _getattr,
     builtins.hasattr: _hasattr,
-    builtins.int: _known(int, TO_CAST),
+    builtins.int: _known(int, "cast a runtime value: `x.to(tl.int32)`"),
     builtins.isinstance: _isinstance,
     builtins.len: _len,
     builtins.list: _tuple,
@@ -94,6 +96,6 @@ BUILTINS: dict[Any, Callable[..., Any]] = {
     builtins.min: _extreme(min, "minimum"),
     builtins.print: _print,
     builtins.range: _range,
-    builtins.str: _known(str, "print runtime values by `tl.device_print(prefix, value)`"),
+    builtins.str: _known(str, TO_PRINT),
     builtins.tuple: _tuple,
 }

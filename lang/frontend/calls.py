@@ -6,17 +6,20 @@ import ast
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, MethodType
 from typing import Any, cast
 
+from .. import language
 from ..constants import unwrap
+from ..dtypes import dtype
 from ..errors.operations import BadArguments
-from ..errors.syntax import ConstexprNeeded, NotCallable, PlainPythonFunction
-from ..values import describe
+from ..errors.syntax import ConstexprNeeded, NotCallable
+from ..language import block_pointer
+from ..values import describe, tensor
+from .admission import may_call, refusal
 from .builtins import BUILTINS
 from .expressions import evaluate_all
 from .function import ConstexprFunction, DeviceFunction, show_signature
-from .names import is_ours
 from .operators import at_compile_time
 from .walker import Walker, expression, is_runtime, unsupported
 
@@ -37,25 +40,36 @@ def _call(walker: Walker, node: ast.Call) -> Any:
 
 
 def call(walker: Walker, callee: Any, arguments: Arguments, keywords: Keywords) -> Any:
-    """What the callee gives. Raises NotCallable, PlainPythonFunction, BadArguments and what the callee raises."""
+    """What the callee gives. Raises NotCallable, PlainPythonFunction, BadArguments and what the callee raises.
+
+    What Python code raises that is no part of the language becomes a CompileTimeFailure.
+    """
     if isinstance(callee, DeviceFunction):
         return walker.generator.call(callee, arguments, keywords)
     if isinstance(callee, partial):  # a method of a tensor, which checks its arguments
         return cast("partial[Any]", callee)(*arguments, **keywords)
+    if isinstance(callee, tensor | dtype) or not callable(callee):
+        hint = (
+            f"convert a value: `x.to({callee!r})`".replace(language.__name__, "tl") if isinstance(callee, dtype) else ""
+        )
+        raise NotCallable(found=describe(callee), hint=hint)
+    if not may_call(callee):
+        raise refusal(callee)
     if isinstance(callee, ConstexprFunction | BuiltinFunctionType):
         return _call_at_compile_time(callee, arguments, keywords)
     if isinstance(callee, type):
         return _make(callee, arguments, keywords)
-    if isinstance(callee, FunctionType | MethodType):
-        if not is_ours(callee):
-            raise PlainPythonFunction(name=callee.__name__)
-        return _checked(callee, arguments, keywords)
-    raise NotCallable(found=describe(callee))
+    if isinstance(callee, MethodType) and not isinstance(callee.__self__, block_pointer):
+        return at_compile_time(f"`{callee.__name__}`", _checked, callee, arguments, keywords)
+    return _checked(callee, arguments, keywords)
 
 
 def _make(callee: type[Any], arguments: Arguments, keywords: Keywords) -> Any:
-    """A call of a class: one of Python's own, a named tuple, or one of the language."""
-    return _checked(BUILTINS.get(callee, callee), arguments, keywords, callee.__name__)
+    """A call of a class: one of Python's own, a named tuple, an enum, or one of the language."""
+    meaning = BUILTINS.get(callee)
+    if meaning is not None:
+        return _checked(meaning, arguments, keywords, callee.__name__)
+    return at_compile_time(f"`{callee.__name__}`", _checked, callee, arguments, keywords)
 
 
 def _checked(callee: Any, arguments: Arguments, keywords: Keywords, name: str = "") -> Any:

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from ..errors.syntax import ConstexprNeeded
+from ..errors.syntax import BadIndex, CompileTimeFailure, ConstexprNeeded
 from ..values import describe, tensor
 from .function import DeviceFunction
 from .names import attribute
-from .operators import at_compile_time
+from .operators import TO_PRINT, at_compile_time, truth
 from .ranges import known_items
 from .statements import assign_target
 from .walker import Walker, expression, is_runtime, unsupported
@@ -50,7 +50,7 @@ def evaluate_all(walker: Walker, nodes: Sequence[ast.expr]) -> Iterator[Any]:
         if isinstance(node, ast.Starred):
             value = walker.evaluate(node.value)
             with walker.at(node):
-                yield from known_items(value)
+                yield from known_items(value, "`*` of")
         else:
             yield walker.evaluate(node)
 
@@ -73,7 +73,18 @@ def _subscript(walker: Walker, node: ast.Subscript) -> Any:
         raise ConstexprNeeded(construct="the index of a tuple", found=describe(index), advice=advice)
     if not hasattr(value, "__getitem__"):
         raise unsupported(node, f"a subscript of {describe(value)}", "index tuples, and tiles by `:` and `None`")
-    return at_compile_time("the subscript", lambda: value[index])
+    try:
+        return value[index]
+    except IndexError:
+        raise BadIndex(found=describe(value), index=index, hint=_about_shape(node.value, value)) from None
+    except Exception as error:
+        raise CompileTimeFailure(what="the subscript", kind=type(error).__name__, detail=error) from error
+
+
+def _about_shape(node: ast.expr, value: Any) -> str:
+    if isinstance(node, ast.Attribute) and node.attr == "shape" and value == ():
+        return "a scalar has no dimensions; an array argument is a pointer to one element: pass its shape as arguments"
+    return ""
 
 
 def _bounds(index: Any) -> tuple[Any, ...]:
@@ -113,7 +124,7 @@ def _holds(walker: Walker, test: ast.expr) -> bool:
         if is_runtime(value):
             advice = "a tuple has as many parts in every run"
             raise ConstexprNeeded(construct="the filter of a comprehension", found=describe(value), advice=advice)
-        return bool(value)
+        return truth(value)
 
 
 @expression(ast.JoinedStr)
@@ -128,7 +139,6 @@ CONVERSIONS: dict[int, Callable[[Any], Any]] = {-1: lambda value: value, ord("s"
 def _formatted(walker: Walker, node: ast.FormattedValue) -> str:
     value = walker.evaluate(node.value)
     if is_runtime(value):
-        advice = "print runtime values by `tl.device_print(prefix, value)`"
-        raise ConstexprNeeded(construct="a value in an f-string", found=describe(value), advice=advice)
+        raise ConstexprNeeded(construct="a value in an f-string", found=describe(value), advice=TO_PRINT)
     layout = "" if node.format_spec is None else walker.evaluate(node.format_spec)
-    return at_compile_time("the f-string", format, CONVERSIONS[node.conversion](value), layout)
+    return at_compile_time("the f-string", lambda: format(CONVERSIONS[node.conversion](value), layout))

@@ -12,6 +12,7 @@ from ..dtypes import dtype, ir_scalar, show
 from ..errors.base import CompilationError, CompilerBug
 from ..errors.operations import RegionResult
 from ..errors.syntax import (
+    CallsTooDeep,
     ConstexprParameter,
     EndlessRecursion,
     KernelReturnsValue,
@@ -20,7 +21,7 @@ from ..errors.syntax import (
 )
 from ..ir import AttributeValue, Block, Builder, Function, Location, Module
 from ..ops.control import CALL, RETURN, YIELD
-from ..values import Branch, TensorLeaf, Tree, describe, flatten, tensor, tensor_leaves, unflatten
+from ..values import Branch, TensorLeaf, Tree, describe, flatten, tensor, tensor_leaves, unflatten, with_article
 from ..verifier import verify
 from . import calls, loops
 from .branches import walk_block
@@ -66,8 +67,10 @@ class Generator:
         made = self.specialisations.get((function, tree))
         if made is not None and made.result is not None:
             return made
-        if made is not None or len(self.active) >= MAX_DEPTH:
+        if made is not None:
             raise EndlessRecursion(function=function.name, limit=MAX_DEPTH)
+        if len(self.active) >= MAX_DEPTH:
+            raise CallsTooDeep(function=function.name, limit=MAX_DEPTH)
         made = Specialisation(self.new_function(function, names, tree))
         self.specialisations[function, tree] = made
         outer = self.builder.location
@@ -88,9 +91,7 @@ class Generator:
     def new_function(self, function: DeviceFunction, names: Sequence[str], tree: Tree) -> Function:
         """An empty function of the module, with an argument for each tensor in the parameters."""
         assert isinstance(tree, Branch)
-        hints: list[str] = []
-        for name, child in zip(names, tree.children, strict=True):
-            hints.extend([name] * len(tensor_leaves(child)))
+        hints = _argument_names(names, tree)
         body = Block([leaf.ir_type for leaf in tensor_leaves(tree)], hints)
         location = function.source.location(function.source.tree)
         return self.module.add(Function(self._free_name(function.name), body, location=location))
@@ -146,10 +147,25 @@ class Generator:
         values = (value,) if parts is None else parts
         leaves = [x for x in values if isinstance(x, tensor) and not x.shape]
         if len(leaves) != len(values) or [x.dtype for x in leaves] != list(types):
-            expected = ", ".join(f"{show(type_)} scalar" for type_ in types)
+            expected = ", ".join(with_article(f"{show(type_)} scalar") for type_ in types)
             name = getattr(function, "__name__", "the function")
             raise RegionResult(function=name, found=describe(value), expected=expected)
         return leaves
+
+
+def _argument_names(names: Sequence[str], tree: Branch) -> list[str]:
+    """A name for each tensor: that of its parameter, numbered where there are several in a tuple. No two are alike."""
+    taken = set(names)
+    hints: list[str] = []
+    for name, child in zip(names, tree.children, strict=True):
+        leaves = tensor_leaves(child)
+        for index in range(len(leaves)):
+            hint = name if isinstance(child, TensorLeaf) else f"{name}_{index}"
+            while hint != name and hint in taken:
+                hint += "_"
+            taken.add(hint)
+            hints.append(hint)
+    return hints
 
 
 def bind(function: DeviceFunction, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,7 +214,7 @@ def generate(
     except CompilationError as error:
         raise error.with_traceback(None) from error.__cause__
     except RecursionError:
-        raise _too_deep(function) from None
+        raise _too_deep(generator.active[-1] if generator.active else function) from None
     except CompilerBug:
         raise
     except Exception as error:

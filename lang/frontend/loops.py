@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..dtypes import int1
+from ..dtypes import dtype, int1
 from ..errors.syntax import EndlessLoop, ZeroStep
 from ..ir import Block, Value
 from ..ops.arith import ADD_I, SUB_I
 from ..ops.compare import CMP_GT_U
 from ..ops.control import IF, YIELD
 from ..ops.shape import POISON
-from ..semantic import compare, constant, logical_and, logical_not, loop_bounds, select
+from ..semantic import cast, compare, constant, logical_and, logical_not, loop_bounds, select
 from ..values import flatten, tensor, unflatten
 from .branches import condition_of, unless, walk_block
 from .carries import Carries, ForParts, WhileParts, after_exits
@@ -124,21 +124,21 @@ def _dynamic_for(walker: Walker, node: ast.For, items: Range) -> None:
     if isinstance(items.step, int) and items.step == 0:
         raise ZeroStep()
     target = node.target.id
-    bounds = loop_bounds(items.start, items.stop, items.step)
-    carries = Carries(walker, node, _carried_names(walker, node, target, bounds[0]))
+    *bounds, index_type = loop_bounds(items.start, items.stop, items.step)
+    carries = Carries(walker, node, _carried_names(walker, node, target, index_type))
     body = Block([bounds[0].handle.type, *carries.types()], [target, *carries.hints])
     arm = Arm(body, walker.scope.copy(Exits()))
-    index = tensor(body.arguments[0], bounds[0].dtype)
+    counter = tensor(body.arguments[0], bounds[0].dtype)
 
     def enter() -> None:
         carries.bind(body.arguments[1:])
-        walker.bind(target, index, node.target)
+        walker.bind(target, cast(counter, index_type), node.target)
 
     _walk_body(walker, node, carries, arm, enter)
     inner = arm.scope
     yielded = carries.final(body, inner, body.arguments[1:])
     if inner.exits.stop is False:
-        attributes = {**items.attributes, "unsigned": index.dtype.is_int_unsigned()}
+        attributes = {**items.attributes, "unsigned": counter.dtype.is_int_unsigned()}
         start, stop, step = (bound.handle for bound in bounds)
         slots = ForParts((start, stop, step), attributes, body, carries.initial, yielded).emit(walker)
         carries.leave(slots, inner)
@@ -147,12 +147,12 @@ def _dynamic_for(walker: Walker, node: ast.For, items: Range) -> None:
     _leaving_for(walker, node, items, bounds, carries, arm, yielded)
 
 
-def _carried_names(walker: Walker, node: ast.For, target: str, start: tensor) -> list[str]:
+def _carried_names(walker: Walker, node: ast.For, target: str, index_type: dtype) -> list[str]:
     """The names that the body assigns, and the loop variable if it has a value of its type before."""
     names = [name for name in assigned_names(node.body) if name != target]
     held = walker.scope.names.get(target)
     if isinstance(held, Binding) and not held.is_constexpr and isinstance(held.value, tensor):
-        if held.value.dtype == start.dtype and not held.value.shape:
+        if held.value.dtype == index_type and not held.value.shape:
             return [target, *names]
     return names
 
@@ -161,7 +161,7 @@ def _leaving_for(
     walker: Walker,
     node: ast.For,
     items: Range,
-    bounds: tuple[tensor, tensor, tensor],
+    bounds: Sequence[tensor],
     carries: Carries,
     arm: Arm,
     yielded: list[Value],

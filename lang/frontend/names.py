@@ -4,40 +4,46 @@ from __future__ import annotations
 
 import ast
 import builtins
-import enum
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
-from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, cast
+from types import FunctionType, ModuleType
+from typing import Any
 
-from ..constants import constexpr, unwrap
-from ..dtypes import dtype
-from ..errors.syntax import NonConstexprGlobal, PlainPythonFunction, UnknownAttribute, UnknownName
-from ..values import describe
+from .. import language
+from ..constants import unwrap
+from ..errors.base import CompilationError
+from ..errors.syntax import (
+    CompileTimeFailure,
+    NotInThisVersion,
+    UnavailableBuiltin,
+    UnknownAttribute,
+    UnknownName,
+)
+from ..values import MEMBERS, describe, tensor
+from .absent import AT_COMPILE_TIME, BUILTIN_ADVICE, TRITON_ADVICE
+from .admission import PYTHON_BUILTINS, admit, is_ours, suggestion
 from .function import ConstexprFunction, DeviceFunction, is_constexpr_annotation
 from .scopes import assigned_names
 
-_LANG = __name__.rsplit(".", 2)[0]
 _NOTHING = object()
-#: Python's own functions that kernels may use; `builtins.py` says what they mean there.
-PYTHON_BUILTINS = frozenset(
-    "abs bool float getattr hasattr int isinstance len list max min print range str tuple".split()
-)
+#: What only a runtime value has.
+_OF_TENSORS = frozenset(name for name in dir(tensor) if not name.startswith("_"))
 
 
 def captured(function: DeviceFunction, name: str, local: Iterable[str]) -> Any:
     """The value of a name that is not local: from the closure, the globals or Python's builtins.
 
-    Raises UnknownName, NonConstexprGlobal or PlainPythonFunction.
+    Raises UnknownName, UnavailableBuiltin, NonConstexprGlobal or PlainPythonFunction.
     """
     value = _outside(function, name)
     if value is _NOTHING:
         if name in PYTHON_BUILTINS:
             return getattr(builtins, name)
-        known = {*local, *function.function.__globals__, *PYTHON_BUILTINS}
-        raise UnknownName(name=name, suggestion=suggestion(name, known) or _about_builtin(name))
+        if hasattr(builtins, name):
+            raise UnavailableBuiltin(name=name, advice=BUILTIN_ADVICE.get(name, AT_COMPILE_TIME))
+        close = suggestion(name, {*local, *function.function.__globals__, *PYTHON_BUILTINS})
+        raise UnknownName(name=name, suggestion=close or "define it before, import it, or pass it as a parameter")
     annotations = function.function.__globals__.get("__annotations__", {})
     if is_constexpr_annotation(annotations.get(name)) and name not in function.function.__code__.co_freevars:
         return unwrap(value)
@@ -55,69 +61,49 @@ def _outside(function: DeviceFunction, name: str) -> Any:
     return function.function.__globals__.get(name, _NOTHING)
 
 
-def _about_builtin(name: str) -> str:
-    if hasattr(builtins, name):
-        return f"of Python's builtins, kernels have {', '.join(sorted(PYTHON_BUILTINS))}"
-    return "define it before, import it, or pass it as a parameter"
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`did you mean ...?`, or nothing."""
-    close = get_close_matches(name, sorted(k for k in known if not k.startswith("_")), n=1)
-    return f"did you mean `{close[0]}`?" if close else ""
-
-
-def admit(name: str, value: Any) -> Any:
-    """A value from outside of the kernel, unwrapped, if it cannot change between launches.
-
-    Raises NonConstexprGlobal or PlainPythonFunction.
-    """
-    if isinstance(value, constexpr):
-        return value.value
-    if _is_fixed(value):
-        return value
-    if isinstance(value, FunctionType):
-        raise PlainPythonFunction(name=name)
-    raise NonConstexprGlobal(name=name, found=_describe(value))
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, bool | int | float | str):
-        return f"the Python value {value!r}"
-    return describe(value)
-
-
-def _is_fixed(value: Any) -> bool:
-    kinds = (dtype, ModuleType, DeviceFunction, ConstexprFunction, enum.Enum, BuiltinFunctionType)
-    if value is None or isinstance(value, kinds):
-        return True
-    if isinstance(value, type):
-        kind = cast("type[Any]", value)
-        named_tuple = issubclass(kind, tuple) and hasattr(cast("type[Any]", kind), "_fields")
-        return named_tuple or issubclass(kind, enum.Enum) or is_ours(kind) or kind.__module__ == "builtins"
-    return isinstance(value, FunctionType) and is_ours(value)
-
-
-def is_ours(value: Any) -> bool:
-    """Whether a function or class belongs to the language itself."""
-    return str(getattr(value, "__module__", "")).startswith(f"{_LANG}.")
-
-
 def attribute(owner: Any, name: str) -> Any:
-    """`owner.name`. What a module holds obeys the rule for globals. Raises UnknownAttribute and what `admit` does."""
+    """`owner.name`. What a module holds obeys the rule for globals.
+
+    Raises UnknownAttribute, NotInThisVersion, CompileTimeFailure (of a property) and what `admit` does.
+    """
     try:
         value = getattr(owner, name)
     except AttributeError:
-        raise UnknownAttribute(owner=_owner(owner), attribute=name, suggestion=suggestion(name, dir(owner))) from None
+        raise _no_attribute(owner, name) from None
+    except CompilationError:
+        raise
+    except Exception as error:
+        what = f"`{name}` of {_owner(owner)}"
+        raise CompileTimeFailure(what=what, kind=type(error).__name__, detail=error) from error
     if isinstance(owner, ModuleType) and owner is not math:
         return admit(name, value)
     return unwrap(value)
 
 
+def _no_attribute(owner: Any, name: str) -> CompilationError:
+    if name in TRITON_ADVICE and (isinstance(owner, tensor) or owner in (language, language.math)):
+        return NotInThisVersion(owner=_owner(owner), name=name, advice=TRITON_ADVICE[name])
+    hint = suggestion(name, dir(owner))
+    if name in _OF_TENSORS or name in MEMBERS:
+        hint = _how_to_get_a_tensor(owner) or hint
+    return UnknownAttribute(owner=_owner(owner), attribute=name, suggestion=hint)
+
+
+def _how_to_get_a_tensor(value: Any) -> str:
+    if value is None:
+        return "the argument may be left out: test `x is None` first"
+    if isinstance(value, bool | int | float):
+        return (
+            "make it a runtime value by `tl.to_tensor(...)`; an int argument of 1 is a constexpr unless its parameter is "
+            "annotated, as in `n: tl.int32`, or named in `do_not_specialize`"
+        )
+    return ""
+
+
 def _owner(value: Any) -> str:
     if not isinstance(value, ModuleType):
         return describe(value)
-    return f"the module {value.__name__.replace(f'{_LANG}.language', 'tilewright.language')}"
+    return f"the module {value.__name__.replace(language.__name__, 'tilewright.language')}"
 
 
 # --- what a function depends on ---
@@ -172,12 +158,14 @@ def _is_ours_in(value: Any, name: str) -> bool:
 
 def _paths(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ...]]:
     """The names and dotted names that the code reads, each as long as it goes."""
-    for node in nodes:
+    stack = list(nodes)  # not recursive: sources may nest deeper than Python's own stack
+    while stack:
+        node = stack.pop()
         path = _path(node)
         if path:
             yield path
         else:
-            yield from _paths(ast.iter_child_nodes(node))
+            stack.extend(ast.iter_child_nodes(node))
 
 
 def _path(node: ast.AST) -> tuple[str, ...]:

@@ -9,12 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors.base import CompilationError
-from ..errors.syntax import CompileTimeFailure, UnsupportedConstruct
+from ..errors.operations import BadOperands
+from ..errors.syntax import CompileTimeFailure, ConstexprNeeded, UnsupportedConstruct
+from ..language import block_pointer
 from ..semantic import logical_and, logical_not, logical_or
-from ..values import describe, tensor
-from .walker import Walker, expression
+from ..values import OPERATORS, describe, tensor
+from .walker import Walker, expression, is_runtime
 
 Binary = Callable[[Any, Any], Any]
+TO_PRINT = "print runtime values by `tl.device_print(prefix, value)`"
 
 
 class TileLogicWarning(UserWarning):
@@ -32,23 +35,34 @@ def at_compile_time(what: str, function: Callable[..., Any], *args: Any, **kwarg
 
 
 def _binary(symbol: str, function: Binary) -> Binary:
+    """An operator that tensors have. Where one takes part, Python has no say: a str would format it, as `str % x`."""
+
     def apply(a: Any, b: Any) -> Any:
+        if symbol == "%" and isinstance(a, str) and is_runtime(b):
+            raise ConstexprNeeded(construct="a value in a formatted string", found=describe(b), advice=TO_PRINT)
         if isinstance(a, tensor) or isinstance(b, tensor):
-            return function(a, b)
-        return at_compile_time(f"`{_word(a)} {symbol} {_word(b)}`", function, a, b)
+            return OPERATORS[symbol](a, b)
+        return _of_constants(symbol, function, a, b)
 
     return apply
 
 
 def _refused(symbol: str, function: Binary, advice: str) -> Binary:
-    plain = _binary(symbol, function)
+    """An operator of compile-time values only."""
 
     def apply(a: Any, b: Any) -> Any:
         if isinstance(a, tensor) or isinstance(b, tensor):
             raise UnsupportedConstruct(construct=f"`{symbol}` of tensors", advice=advice)
-        return plain(a, b)
+        return _of_constants(symbol, function, a, b)
 
     return apply
+
+
+def _of_constants(symbol: str, function: Binary, a: Any, b: Any) -> Any:
+    if symbol not in ("==", "!=") and (isinstance(a, block_pointer) or isinstance(b, block_pointer)):
+        hint = "move it by `tl.advance(pointer, offsets)`"
+        raise BadOperands(operator=symbol, a=describe(a), b=describe(b), expected="tensors or numbers", hint=hint)
+    return at_compile_time(f"`{_word(a)} {symbol} {_word(b)}`", function, a, b)
 
 
 def _word(value: Any) -> str:
@@ -131,16 +145,21 @@ def _compare(walker: Walker, node: ast.Compare) -> Any:
         right = walker.evaluate(part)
         outcome = COMPARE[type(kind)](left, right)
         result = outcome if result is True else _both(result, outcome)
-        if not isinstance(result, tensor) and not result:
+        if not isinstance(result, tensor) and not truth(result):
             return result
         left = right
     return result
 
 
+def truth(value: Any) -> bool:
+    """Whether a compile-time value counts as true. Raises CompileTimeFailure if it does not say."""
+    return at_compile_time(f"the truth of {describe(value)}", bool, value)
+
+
 def _both(a: Any, b: Any) -> Any:
     if isinstance(a, tensor) or isinstance(b, tensor):
         return logical_and(a, b)
-    return a and b
+    return b if truth(a) else a
 
 
 @expression(ast.BoolOp)
@@ -151,7 +170,7 @@ def _bool_operation(walker: Walker, node: ast.BoolOp) -> Any:
     result = walker.evaluate(node.values[0])
     for part in node.values[1:]:
         if not isinstance(result, tensor):
-            if bool(result) is not is_and:
+            if truth(result) is not is_and:
                 return result
             result = walker.evaluate(part)
             continue

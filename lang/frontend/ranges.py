@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import language
-from ..errors.syntax import ConstexprNeeded, NotIterable
+from ..errors.syntax import ConstexprNeeded, NotIterable, ZeroStep
 from ..values import describe, tensor
 from .walker import Walker, as_tuple
 
+LOOP = "a loop over"
 #: Attributes of `tl.range` that are on or off.
 FLAGS = ("flatten", "warp_specialize", "disallow_acc_multi_buffer", "disable_licm")
 
@@ -52,18 +53,28 @@ def _need_known(construct: str, value: Any, advice: str = "pass a literal or a c
         raise ConstexprNeeded(construct=construct, found=describe(value), advice=advice)
 
 
-def known_items(value: Any) -> Sequence[Any]:
-    """The items of a tuple, or of a range with compile-time bounds. Raises NotIterable, ConstexprNeeded."""
+def known_items(value: Any, construct: str = LOOP) -> Sequence[Any]:
+    """The items of a tuple, or of a range with compile-time bounds, for what `construct` says.
+
+    Raises NotIterable, ConstexprNeeded, ZeroStep.
+    """
     if isinstance(value, language.range | language.static_range):
         bounds = (value.start, value.stop, value.step)
         for bound in bounds:
             _need_known("the bound of an unrolled range", bound, "loop with `for ... in tl.range(...)` instead")
             if not isinstance(bound, int):
-                raise NotIterable(found=f"a range with the bound {describe(bound)}")
+                raise NotIterable(
+                    construct=construct, found=f"a range with the bound {describe(bound)}", expected="integers", hint=""
+                )
+        if value.step == 0:
+            raise ZeroStep()
         return builtins.range(*bounds)
     if isinstance(value, builtins.range):
         return value
     items = as_tuple(value)
     if items is not None:
         return items
-    raise NotIterable(found=describe(value))
+    expected = "`range`, `tl.range`, `tl.static_range` or a tuple" if construct == LOOP else "a tuple"
+    tiled = construct == LOOP and isinstance(value, tensor) and (value.shape or value.dtype.is_ptr())
+    hint = "loop over indices, and load each element" if tiled else ""
+    raise NotIterable(construct=construct, found=describe(value), expected=expected, hint=hint)

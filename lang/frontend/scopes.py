@@ -80,17 +80,13 @@ _INNER = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-def _assigned(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name):
-        if isinstance(node.ctx, ast.Store):
+def _assigned(root: ast.AST) -> Iterator[str]:
+    stack = [root]  # not recursive: sources may nest deeper than Python's own stack
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
-        return
-    if isinstance(node, _INNER):
-        return
-    if isinstance(node, ast.comprehension):
-        yield from _assigned(node.iter)
-        return
-    if isinstance(node, ast.AnnAssign) and node.value is None:
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _assigned(child)
+        elif isinstance(node, ast.comprehension):
+            stack.append(node.iter)
+        elif not (isinstance(node, _INNER) or (isinstance(node, ast.AnnAssign) and node.value is None)):
+            stack.extend(reversed(list(ast.iter_child_nodes(node))))

@@ -42,6 +42,13 @@ class block_pointer:
         """The values that control flow carries."""
         return (self.base, self.shape, self.strides, self.offsets, self.block_shape, self.order)
 
+    def __str__(self) -> str:
+        """What messages call it: all that is known at compile time, and `?` for the rest."""
+        pointer = cast("pointer_type", self.base.dtype)
+        tile = f"{'const ' if pointer.const else ''}block pointer to {show(pointer.element_ty)} tiles"
+        facts = f"array of shape {_known(self.shape)}, strides {_known(self.strides)}, order {self.order}"
+        return f"a {tile} of shape {self.block_shape} ({facts})"
+
     def advance(self, *offsets: Any) -> block_pointer:
         """`tl.advance` as a method."""
         return advance(self, offsets[0] if len(offsets) == 1 else offsets)
@@ -102,6 +109,10 @@ def _each(function: str, argument: str, values: Any, rank: int) -> tuple[Any, ..
                 function=function, problem=f"an entry of `{argument}` is {describe(each)}", expected="scalar integers"
             )
     return found
+
+
+def _known(sizes: tuple[Size, ...]) -> str:
+    return f"({', '.join('?' if isinstance(size, tensor) else str(size) for size in sizes)})"
 
 
 def _size(argument: str, value: tensor | int) -> Size:

@@ -165,7 +165,7 @@ def _division(function: str, a: Any, b: Any) -> tuple[list[tensor], dtype]:
     values, type_ = meet("fdiv", a, b)
     if not type_.is_floating():
         raise BadOperands(
-            operator=function, a=describe(a), b=describe(b), expected="floats (integers have `/` and `//`)"
+            operator=function, a=describe(a), b=describe(b), expected="floats (integers have `/` and `//`)", hint=""
         )
     return values, type_
 

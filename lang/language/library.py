@@ -16,7 +16,7 @@ from .reductions import max, sum
 @device_function
 def cdiv(x: Any, div: Any) -> Any:
     """`x / div` of integers, rounded up (both positive)."""
-    return (x + div - 1) // div
+    return (x + (div - 1)) // div
 
 
 @device_function

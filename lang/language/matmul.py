@@ -23,7 +23,7 @@ from ..dtypes import (
 from ..errors.operations import DotImprecise, DotPrecision, DotRank, DotResult, DotShapes, DotTypes
 from ..ops.reduce import DOT
 from ..semantic.core import constant
-from ..values import describe, tensor
+from ..values import describe, tensor, with_article
 from .arguments import choice, element_dtype, flag, integer, tile
 from .builtin import builtin
 from .shape import reshape
@@ -87,7 +87,14 @@ def _check_operands(a: tensor, b: tensor) -> None:
     if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
         raise DotShapes(a=a.shape, b=b.shape)
     if a.dtype not in RESULTS or (a.dtype != b.dtype and not (a.dtype.is_fp8() and b.dtype.is_fp8())):
-        raise DotTypes(a=show(a.dtype), b=show(b.dtype))
+        raise DotTypes(a=show(a.dtype), b=show(b.dtype), hint=_dot_cast(a, b))
+
+
+def _dot_cast(a: tensor, b: tensor) -> str:
+    """How operands become ones that multiply: one cast to the type of the other, or both."""
+    if b.dtype in RESULTS:
+        return "cast one of them: `a.to(b.dtype)`"
+    return "cast one of them: `b.to(a.dtype)`" if a.dtype in RESULTS else "cast both, for example `a.to(tl.float16)`"
 
 
 def _result_type(a: tensor, acc: Any, out_dtype: Any) -> dtype:
@@ -105,7 +112,7 @@ def _result_type(a: tensor, acc: Any, out_dtype: Any) -> dtype:
 def _accumulator(acc: Any, result: dtype, shape: tuple[int, ...]) -> tensor:
     given = tile("dot", "acc", acc)
     if given.dtype != result or given.shape != shape:
-        expected = f"{show(result)} tile of shape {shape}"
+        expected = with_article(f"{show(result)} tile of shape {shape}")
         raise DotResult(
             what="the accumulator", found=describe(given), operands="these types and shapes", expected=expected
         )

@@ -205,7 +205,7 @@ def subscript(x: tensor, index: Any) -> tensor:
     entries = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
     for entry in entries:
         if entry is not None and not (isinstance(entry, slice) and entry == slice(None)):
-            raise BadSubscript(found=_show_subscript(entry))
+            raise BadSubscript(owner=describe(x), found=_show_subscript(entry), hint=_instead_of_index(x, entry))
     kept = sum(entry is not None for entry in entries)
     if kept > len(x.shape):
         raise TooManySubscripts(count=kept, rank=len(x.shape))
@@ -213,6 +213,13 @@ def subscript(x: tensor, index: Any) -> tensor:
         if entry is None:
             x = add_dimension(x, axis)
     return x
+
+
+def _instead_of_index(x: tensor, entry: Any) -> str:
+    if not x.dtype.is_ptr():
+        return "load through a pointer with an offset, or select with `tl.where` and `tl.sum`"
+    offset = entry if isinstance(entry, int) else "offset"
+    return f"load the element: `tl.load(pointer + {offset})`"
 
 
 def _show_subscript(entry: Any) -> str:

@@ -47,14 +47,14 @@ def constant(value: Number, type_: dtype, shape: Sequence[int] = ()) -> tensor:
     return tensor(handle, type_)
 
 
-def to_tensor(x: Any) -> tensor:
+def to_tensor(x: Any, function: str = "this operation") -> tensor:
     """A number as a runtime scalar by the literal rule; a tensor as it is. Raises BadOperand for anything else."""
     x = unwrap(x)
     if isinstance(x, tensor):
         return x
     if is_number(x):
         return constant(x, literal_type(x))
-    raise BadOperand(function="this operation", found=describe(x), expected="a tensor or a number", hint="")
+    raise BadOperand(function=function, found=describe(x), expected="a tensor or a number", hint="")
 
 
 def is_operand(x: object) -> bool:
@@ -129,10 +129,12 @@ def common_shape(function: str, *shapes: Sequence[int]) -> tuple[int, ...]:
     result: list[int] = []
     for axis, extents in enumerate(zip(*padded, strict=True)):
         widest = max(extents)
-        for shape, extent in zip(shapes, extents, strict=True):
+        for extent in extents:
             if extent not in (1, widest):
-                a, b = tuple(shape), tuple(shapes[extents.index(widest)])
-                raise IncompatibleShapes(function=function, a=a, b=b, axis=axis, x=extent, y=widest)
+                first, second = sorted((extents.index(extent), extents.index(widest)))
+                a, b = tuple(shapes[first]), tuple(shapes[second])
+                x, y = extents[first], extents[second]
+                raise IncompatibleShapes(function=function, a=a, b=b, axis=axis, x=x, y=y)
         result.append(widest)
     return tuple(result)
 

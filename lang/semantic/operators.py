@@ -7,8 +7,8 @@ from typing import Any
 
 from ..constants import unwrap
 from ..context import current, current_options
-from ..dtypes import dtype, float32, int1, int64, show
-from ..errors.operations import BadOperand, BadOperands, MismatchedTypes
+from ..dtypes import dtype, float32, int1, int64, show, uint64
+from ..errors.operations import BadOperand, BadOperands, MismatchedTypes, MixedSignedness, NegativeWithUnsigned
 from ..opdef import OpDef
 from ..ops import arith
 from ..ops import compare as cmp
@@ -74,8 +74,13 @@ def _operands(operator: str, a: Any, b: Any) -> tuple[Operand, Operand]:
     a, b = unwrap(a), unwrap(b)
     if not (is_operand(a) and is_operand(b)):
         operator = operator.removesuffix(", NaN")
-        raise BadOperands(operator=operator, a=describe(a), b=describe(b), expected="tensors or numbers")
+        hint = _about_none(operator) if a is None or b is None else ""
+        raise BadOperands(operator=operator, a=describe(a), b=describe(b), expected="tensors or numbers", hint=hint)
     return a, b
+
+
+def _about_none(operator: str) -> str:
+    return {"==": "compare by `is None`", "!=": "compare by `is not None`"}.get(operator, "")
 
 
 def _is_pointer(x: Operand) -> bool:
@@ -83,7 +88,7 @@ def _is_pointer(x: Operand) -> bool:
 
 
 def _refuse(operator: str, a: Operand, b: Operand, expected: str) -> BadOperands:
-    return BadOperands(operator=operator, a=describe(a), b=describe(b), expected=expected)
+    return BadOperands(operator=operator, a=describe(a), b=describe(b), expected=expected, hint="")
 
 
 def meet(operator: str, *operands: Operand) -> tuple[list[tensor], dtype]:
@@ -213,24 +218,24 @@ def invert(x: Any) -> tensor:
     return emit(arith.XOR, [value, constant(ones, value.dtype, value.shape)], value.dtype)
 
 
-def to_condition(x: Any) -> tensor:
-    """A value as int1: itself if it is, else `!= 0` (non-null for pointers)."""
-    return cast_tensor(to_tensor(x), int1)
+def to_condition(x: Any, construct: str = "a condition") -> tensor:
+    """A value as int1: itself if it is, else `!= 0` (non-null for pointers). Raises BadOperand."""
+    return cast_tensor(to_tensor(x, construct), int1)
 
 
 def logical_and(a: Any, b: Any) -> tensor:
     """`a and b`, elementwise on int1; both sides are evaluated."""
-    return emit(arith.AND, together("and", to_condition(a), to_condition(b)), int1)
+    return emit(arith.AND, together("and", to_condition(a, "`and`"), to_condition(b, "`and`")), int1)
 
 
 def logical_or(a: Any, b: Any) -> tensor:
     """`a or b`, elementwise on int1; both sides are evaluated."""
-    return emit(arith.OR, together("or", to_condition(a), to_condition(b)), int1)
+    return emit(arith.OR, together("or", to_condition(a, "`or`"), to_condition(b, "`or`")), int1)
 
 
 def logical_not(x: Any) -> tensor:
     """`not x`, elementwise on int1."""
-    return invert(to_condition(x))
+    return invert(to_condition(x, "`not`"))
 
 
 def where(condition: Any, a: Any, b: Any) -> tensor:
@@ -243,7 +248,7 @@ def where(condition: Any, a: Any, b: Any) -> tensor:
         x, y = a, b
     else:
         (x, y), _ = meet("where", a, b)
-    return select(to_condition(condition), x, y)
+    return select(to_condition(condition, "where"), x, y)
 
 
 def select(condition: tensor, a: tensor, b: tensor) -> tensor:
@@ -254,20 +259,33 @@ def select(condition: tensor, a: tensor, b: tensor) -> tensor:
     return emit(cmp.SELECT, [flag, x, y], x.dtype)
 
 
-def loop_bounds(start: Any, stop: Any, step: Any) -> tuple[tensor, tensor, tensor]:
-    """The bounds and step of a loop, scalar integers, in the type of its induction variable.
+def loop_bounds(start: Any, stop: Any, step: Any) -> tuple[tensor, tensor, tensor, dtype]:
+    """The bounds and step of a loop, scalar integers of one type, and the type of its induction variable.
 
-    Numbers take their literal type first: they are not weak here. Raises BadOperand for what is no scalar integer.
+    Numbers take their literal type first: they are not weak here. The induction variable has the common type; where
+    that is unsigned, but a negative number or a signed value takes part, the loop counts in int64, so that a step may
+    be negative. Raises BadOperand for what is no scalar integer, MixedSignedness and NegativeWithUnsigned for uint64.
     """
-    values = [to_tensor(x) for x in (start, stop, step)]
+    values = [to_tensor(x, "range") for x in (start, stop, step)]
     for value in values:
         if value.shape or not value.dtype.is_int():
             raise BadOperand(
                 function="range", found=describe(value), expected="scalar integers", hint="cast it: `x.to(tl.int32)`"
             )
     type_ = index_type(*(value.dtype for value in values))
-    first, last, stride = (cast_tensor(value, type_) for value in values)
-    return first, last, stride
+    signed = [unwrap(x) for x in (start, stop, step) if _may_be_negative(unwrap(x))]
+    counter = int64 if type_.is_int_unsigned() and signed else type_
+    if counter.is_int_signed() and type_ == uint64:
+        culprit = signed[0]
+        if isinstance(culprit, tensor):
+            raise MixedSignedness(operator="range", a=show(type_), b=show(culprit.dtype))
+        raise NegativeWithUnsigned(operator="range", value=culprit, found=show(type_))
+    first, last, stride = (cast_tensor(value, counter) for value in values)
+    return first, last, stride, type_
+
+
+def _may_be_negative(x: Operand) -> bool:
+    return x.dtype.is_int_signed() if isinstance(x, tensor) else x < 0
 
 
 def _binary_method(operator: str) -> Callable[..., tensor]:

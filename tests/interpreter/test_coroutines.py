@@ -357,7 +357,7 @@ def test_programs_that_count_their_spins_are_found_out_by_patience() -> None:
     with pytest.raises(DeadlockError) as caught:
         launch(text, 3, ints(0), patience=20)
     assert str(caught.value) == (
-        "mod.spin:5:9: no progress: every program spins, and memory has not changed in 21 rounds (options.patience)\n"
+        "mod.spin:5:9: no progress: every program spins, and memory has not changed in 21 rounds\n"
         "  mod.spin:5:9: 3 programs wait in atomic_load on x[0], for example program (0, 0, 0)"
     )
 

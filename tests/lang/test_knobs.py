@@ -15,9 +15,9 @@ DEFAULTS = {
     "cache_dir": Path.home() / ".tilewright" / "cache",
     "debug": False,
     "seed": 0,
-    "fuel": 100_000_000,
+    "fuel": 10_000_000,
     "max_tile_numel": 1_048_576,
-    "chunk_bytes": 1 << 24,
+    "chunk_bytes": 1 << 21,
     "print_ir": False,
 }
 GOOD = [
@@ -37,7 +37,7 @@ GOOD = [
     ("seed", "17", 17),
     ("fuel", "0x10", 16),
     ("max_tile_numel", "65_536", 65_536),
-    ("chunk_bytes", "", 1 << 24),
+    ("chunk_bytes", "", 1 << 21),
     ("print_ir", "on", True),
 ]
 BAD_TEXT = [

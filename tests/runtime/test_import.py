@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 #: What importing the package must not load: what is large, optional, or above the front door.
-LATE = (
+LATE: tuple[str, ...] = (
     "cuda",
     "hypothesis",
     "llvmlite",

@@ -74,6 +74,7 @@ def test_annotations_force_the_type(value: Any, annotation: Any, text: str) -> N
         ),
         ([1], None, "a list is no argument for a runtime parameter: [1]"),
         (float32, None, "a dtype is no argument for a runtime parameter"),
+        (np.float32, None, "a type is no argument for a runtime parameter: <class 'numpy.float32'>"),
         (1j, None, "a complex is no argument for a runtime parameter"),
     ],
 )

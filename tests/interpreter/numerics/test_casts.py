@@ -144,6 +144,7 @@ def test_saturation_can_be_chosen() -> None:
     x = np.array([1e6, np.inf, -1e6, 3.0], dtype=np.float32)
     assert codes_of(nx.round_to(x, "f8e5m2", saturate=False), "f8e5m2").tolist() == [0x7C, 0x7C, 0xFC, 0x42]
     assert codes_of(nx.round_to(x, "f8e4m3fn", saturate=False), "f8e4m3fn").tolist() == [0x7F, 0x7F, 0xFF, 0x44]
+    assert codes_of(nx.round_to(x, "f8e4m3b15", saturate=False), "f8e4m3b15").tolist() == [0x7F, 0x7F, 0xFF, 0x7F]
     assert nx.round_to(x, "f16", saturate=True).tolist() == [65504.0, 65504.0, -65504.0, 3.0]
 
 

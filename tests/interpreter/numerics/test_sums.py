@@ -81,6 +81,23 @@ def test_sum_that_ends_at_a_tie_or_just_beside_it() -> None:
     assert nx.sum_along(np.array(rows), 1, "f64").tolist() == up
 
 
+@pytest.mark.parametrize("exponent", [-1074, -30, 0, 900])
+def test_sum_of_multiples_that_f64_holds_or_just_does_not(exponent: int) -> None:
+    half, whole = 2.0**52, 2.0**53
+    rows = [
+        [half, half - 1, 0],
+        [half, half - 1, 2],
+        [whole, 1, 0],
+        [whole, 1, 1],
+        [-whole, -1, 2],
+        [half - 1, -half, 1],
+    ]
+    rows += [[2.0**49, 2.0**49 + 1, 2.0**50 - 2], [2.0**51 - 1, 2.0**51 - 1, 1], [-0.0, -0.0, -0.0]]
+    x = np.ldexp(np.array(rows), exponent)
+    check_sum(x, "f64", "f64")
+    assert np.signbit(nx.sum_along(x[-1:], 1, "f64")).all()
+
+
 def test_sum_that_overflows_on_the_way() -> None:
     rows = np.array([[1e308, 1e308, -1e308], [1e308, 1e308, 1e308], [1e308, -1e308, 1.0]])
     assert nx.sum_along(rows, 1, "f64").tolist() == [1e308, math.inf, 1.0]
