@@ -11,7 +11,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Rational, Real
+from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,20 @@ class constexpr_type:
 
     def __str__(self) -> str:
         return f"constexpr_type[{self.value}]"
+
+
+def plain(value: Any) -> Any:
+    """A number of another library, such as NumPy's, as Python's own; in a tuple too. Anything else as it is."""
+    if isinstance(value, tuple):
+        parts = cast("tuple[Any, ...]", value)
+        return tuple(map(plain, parts)) if type(parts) is tuple else value
+    if isinstance(value, bool | int | float):
+        return float(value) if isinstance(value, float) and type(value) is not float else value
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real) and not isinstance(value, Rational):
+        return float(value)
+    return bool(value) if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_") else value
 
 
 def unwrap(value: Any) -> Any:
@@ -57,7 +72,8 @@ def _unary(name: str) -> Callable[[constexpr], constexpr]:
 
 
 class constexpr:
-    """A compile-time value. Nesting collapses; arithmetic follows Python's rules and gives constexprs.
+    """A compile-time value. Nesting collapses, NumPy's numbers become Python's; arithmetic follows Python's rules and
+    gives constexprs.
 
     Comparisons give constexprs too, so that `if N > 4` and `tl.static_assert(N > 4)` work on either side. What the
     value can do as an index, iterable, callable or container it can still do.
@@ -66,7 +82,7 @@ class constexpr:
     __slots__ = ("value",)
 
     def __init__(self, value: Any) -> None:
-        self.value: Any = unwrap(value)
+        self.value: Any = plain(unwrap(value))
 
     @property
     def type(self) -> constexpr_type:

@@ -124,7 +124,7 @@ class OpDef:
         raise KeyError(f"{self.name} has no operand {name}")
 
     def fill(self, given: Attributes) -> dict[str, Any]:
-        """The attributes, defaults filled in, in the row's order. Raises OpTypeError for unknown, missing or bad ones."""
+        """The attributes in the row's order, defaults filled in. Raises OpTypeError for unknown, missing, bad ones."""
         known = {attribute.name for attribute in self.attributes}
         for name in given:
             if name not in known:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from ..constants import constexpr, unwrap
+from ..constants import const, constexpr, unwrap
 from ..context import current_generator
 from ..errors.operations import BadArguments
 from ..errors.syntax import CalledOutsideKernel, NotAKernelFunction, UnsupportedParameter
@@ -30,6 +30,7 @@ class Parameter:
     default: Any
     is_constexpr: bool
     is_variadic: bool = False  # *args
+    is_const: bool = False  # a pointer that may be loaded through only
 
     @property
     def has_default(self) -> bool:
@@ -39,6 +40,11 @@ class Parameter:
 def is_constexpr_annotation(annotation: Any) -> bool:
     """Whether an annotation, evaluated or as text, says `tl.constexpr`."""
     return annotation is constexpr or (isinstance(annotation, str) and "constexpr" in annotation)
+
+
+def is_const_annotation(annotation: Any) -> bool:
+    """Whether an annotation, evaluated or as text, says `tl.const`."""
+    return annotation is const or (isinstance(annotation, str) and annotation.strip().split(".")[-1] == "const")
 
 
 class DeviceFunction:
@@ -71,6 +77,7 @@ class DeviceFunction:
             parameter.default,
             is_constexpr_annotation(annotation),
             parameter.kind is inspect.Parameter.VAR_POSITIONAL,
+            is_const_annotation(annotation),
         )
 
     @functools.cached_property

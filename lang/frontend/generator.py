@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..constants import unwrap
+from ..constants import constexpr, unwrap
 from ..context import Options, building
-from ..dtypes import dtype, ir_scalar, show
+from ..dtypes import dtype, ir_scalar, pointer_type, show
 from ..errors.base import CompilationError, CompilerBug
 from ..errors.operations import RegionResult
 from ..errors.syntax import (
@@ -25,7 +25,7 @@ from ..values import Branch, TensorLeaf, Tree, describe, flatten, tensor, tensor
 from ..verifier import verify
 from . import calls, loops
 from .branches import walk_block
-from .function import DeviceFunction
+from .function import DeviceFunction, Parameter
 from .joins import handles, inside
 from .tidy import tidy
 from .walker import Walker, as_tuple, is_runtime
@@ -175,7 +175,24 @@ def bind(function: DeviceFunction, arguments: Sequence[Any], keywords: Mapping[s
         value = bound[parameter.name]
         if parameter.is_constexpr and is_runtime(value):
             raise ConstexprParameter(function=function.name, parameter=parameter.name, found=describe(value))
+        if parameter.is_const:
+            bound[parameter.name] = _read_only(value)
     return bound
+
+
+def _read_only(value: Any) -> Any:
+    """A value with each pointer in it as a const one."""
+    leaves, tree = flatten(value)
+    return unflatten(_const_tree(tree), handles(leaves))
+
+
+def _const_tree(tree: Tree) -> Tree:
+    """A tree with each pointer type in it as a const one."""
+    if isinstance(tree, Branch):
+        return Branch(tree.kind, tuple(map(_const_tree, tree.children)))
+    if isinstance(tree, TensorLeaf) and isinstance(tree.dtype, pointer_type):
+        return TensorLeaf(pointer_type(tree.dtype.element_ty, tree.dtype.address_space, const=True), tree.shape)
+    return tree
 
 
 def returned(walker: Walker) -> Any:
@@ -238,7 +255,7 @@ def _generate_kernel(
     attributes: Mapping[str, Mapping[str, AttributeValue]],
 ) -> None:
     names = [parameter.name for parameter in function.parameters]
-    trees = [_parameter_tree(name, signature, constants) for name in names]
+    trees = [_parameter_tree(parameter, signature, constants) for parameter in function.parameters]
     tree = Branch(tuple, tuple(trees))
     made = generator.new_function(function, names, tree)
     generator.builder.at_end(made.body)
@@ -254,10 +271,11 @@ def _generate_kernel(
     generator.builder.create(RETURN)
 
 
-def _parameter_tree(name: str, signature: Mapping[str, Any], constants: Mapping[str, Any]) -> Tree:
-    if name in constants:
-        return flatten(unwrap(constants[name]))[1]
-    return _type_tree(signature[name])
+def _parameter_tree(parameter: Parameter, signature: Mapping[str, Any], constants: Mapping[str, Any]) -> Tree:
+    if parameter.name in constants:
+        return flatten(constexpr(constants[parameter.name]))[1]
+    tree = _type_tree(signature[parameter.name])
+    return _const_tree(tree) if parameter.is_const else tree
 
 
 def _type_tree(type_: Any) -> Tree:

@@ -23,7 +23,7 @@ from ..errors.syntax import (
 from ..values import MEMBERS, describe, tensor
 from .absent import AT_COMPILE_TIME, BUILTIN_ADVICE, TRITON_ADVICE
 from .admission import PYTHON_BUILTINS, admit, is_ours, suggestion
-from .function import ConstexprFunction, DeviceFunction, is_constexpr_annotation
+from .function import DeviceFunction, is_constexpr_annotation
 from .scopes import assigned_names
 
 _NOTHING = object()
@@ -94,8 +94,8 @@ def _how_to_get_a_tensor(value: Any) -> str:
         return "the argument may be left out: test `x is None` first"
     if isinstance(value, bool | int | float):
         return (
-            "make it a runtime value by `tl.to_tensor(...)`; an int argument of 1 is a constexpr unless its parameter is "
-            "annotated, as in `n: tl.int32`, or named in `do_not_specialize`"
+            "make it a runtime value by `tl.to_tensor(...)`; an int argument of 1 is a constexpr unless its parameter "
+            "is annotated, as in `n: tl.int32`, or named in `do_not_specialize`"
         )
     return ""
 
