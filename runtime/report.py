@@ -45,7 +45,11 @@ def _place(prefix: str, location: Location, sources: dict[str, DeviceFunction]) 
 
 
 def span_of(location: Location, sources: dict[str, DeviceFunction]) -> Span | None:
-    """The longest expression that starts at the location; None when its source is not at hand."""
+    """The expression that an operation was made for; None when its source is not at hand.
+
+    A location says where it starts. Several expressions may start there (`tl.load(p)` and all of `tl.load(p) + 1`):
+    what can fail is a call, so it is the shortest call, else the longest expression, else the statement.
+    """
     function = sources.get(location.source)
     if function is None:
         return None
@@ -53,6 +57,19 @@ def span_of(location: Location, sources: dict[str, DeviceFunction]) -> Span | No
         source = function.source
     except CompilationError:
         return None
-    spans = [source.span(node) for node in ast.walk(source.tree) if isinstance(node, ast.expr | ast.stmt)]
-    here = [span for span in spans if (span.line, span.column) == (location.line, location.column)]
-    return max(here, key=lambda span: (span.end_line == span.line, span.end_line, span.end_column), default=None)
+    here = [
+        (node, span)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.expr | ast.stmt)
+        for span in (source.span(node),)
+        if (span.line, span.column) == (location.line, location.column)
+    ]
+    calls = [span for node, span in here if isinstance(node, ast.Call)]
+    if calls:
+        return min(calls, key=_length)
+    expressions = [span for node, span in here if isinstance(node, ast.expr)]
+    return max(expressions or [span for _, span in here], key=_length, default=None)
+
+
+def _length(span: Span) -> tuple[int, int]:
+    return (span.end_line, span.end_column)

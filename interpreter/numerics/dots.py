@@ -193,7 +193,7 @@ class _Codes:
 
     @property
     def least_grid(self) -> float:
-        """What the last place of the smallest nonzero value is worth: it divides all of them. Infinity for zeros only."""
+        """What the last place of the smallest nonzero value is worth: it divides all. Infinity if all are zeros."""
         return float(_worth(self.shifted.min(initial=np.iinfo(self.shifted.dtype).max), self.fmt))
 
     def grids_below(self, need: float) -> Array:

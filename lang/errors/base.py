@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A piece of source text: the file, the function as `module.qualname`, lines and columns from 1, the end excluded."""
+    """A piece of source text: file, function as `module.qualname`, lines and columns from 1, without the end."""
 
     file: str
     source: str

@@ -44,7 +44,7 @@ def is_constexpr_annotation(annotation: Any) -> bool:
 
 def is_const_annotation(annotation: Any) -> bool:
     """Whether an annotation, evaluated or as text, says `tl.const`."""
-    return annotation is const or (isinstance(annotation, str) and annotation.strip().split(".")[-1] == "const")
+    return annotation is const or (isinstance(annotation, str) and annotation.strip("'\" ").split(".")[-1] == "const")
 
 
 class DeviceFunction:

@@ -378,7 +378,8 @@ def test_an_endless_loop_runs_out_of_fuel_at_its_line() -> None:
     with pytest.raises(OutOfFuelError) as caught:
         launch(module_of(ENDLESS), (4, 1, 1), np.zeros(1, np.int32), fuel=1000)
     assert str(caught.value) == (
-        "mod.spin:7:5: still running after 1000 iterations, the budget of a launch (TILEWRIGHT_FUEL) (program (0, 0, 0))"
+        "mod.spin:7:5: still running after 1000 iterations, the budget of a launch (TILEWRIGHT_FUEL) "
+        "(program (0, 0, 0))"
     )
 
 

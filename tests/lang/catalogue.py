@@ -4,11 +4,14 @@ A case is `=== NameOfTheErrorClass`, the body of a kernel, `---`, and the report
 below `PARAMETERS`, so that its first line is line 2.
 """
 
+import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tilewright.lang import language
@@ -45,6 +48,7 @@ def error_of(body: str, folder: Path) -> CompilationError:
     lines = [f"def kernel({', '.join(PARAMETERS)}):", *(f"    {line}" for line in body.splitlines())]
     path.write_text("\n".join(lines) + "\n")
     names: dict[str, Any] = {"__name__": "module", "tl": language, "helper": device_function}
+    names |= {"np": np, "math": math, "functools": functools}
     exec(compile(path.read_text(), str(path), "exec"), names)
     kernel: Callable[..., None] = names["kernel"]
     signature = {name: parse_type(text) for name, text in PARAMETERS.items()}

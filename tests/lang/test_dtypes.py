@@ -25,7 +25,7 @@ from tilewright.lang.dtypes import (
     show,
     type_text,
 )
-from tilewright.lang.errors.operations import BadPointee, NotPowerOfTwo, TileTooLarge, UnknownTypeName
+from tilewright.lang.errors.operations import BadPointee, NotPositive, NotPowerOfTwo, TileTooLarge, UnknownTypeName
 from tilewright.lang.knobs import knobs
 
 PUBLIC = {
@@ -155,6 +155,9 @@ def test_tiles() -> None:
 def test_extents_are_powers_of_two(extent: int) -> None:
     if extent in {1 << i for i in range(17)}:
         assert check_shape((2, extent)) == (2, extent)
+    elif extent < 1:
+        with pytest.raises(NotPositive):
+            check_shape((2, extent))
     else:
         with pytest.raises(NotPowerOfTwo) as caught:
             check_shape((2, extent))

@@ -20,7 +20,7 @@ def test_every_class_has_a_case_and_every_case_a_class() -> None:
     assert sorted({case.kind for case in CASES}) == sorted(CLASSES)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.kind}: {case.body}")
 def test_the_report(case: Case, tmp_path: Path) -> None:
     error = error_of(case.body, tmp_path)
     assert report_of(error, tmp_path) == case.report

@@ -8,10 +8,12 @@ Line numbers count from the `def` of the function, and FILE is this file.
 import inspect
 import linecache
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.lang.catalogue import Case, error_of, read_cases, report_of
 from tests.lang.codegen_tools import mistake, shown
 from tilewright.lang import CompilationError
 from tilewright.lang import language as tl
@@ -42,6 +44,11 @@ def forever(x, n: tl.constexpr):
     return forever(x, n + 1)
 
 
+@device_function
+def again(x):
+    return again(x - 1) if x > 0 else x
+
+
 def defined(text: str, file: str, keep: bool) -> Any:
     """The function `f` of a source that `inspect` finds only if it is kept."""
     if keep:
@@ -51,6 +58,8 @@ def defined(text: str, file: str, keep: bool) -> Any:
     return space["f"]
 
 
+#: More mistakes in kernels, from a file.
+TEXTS = read_cases(Path(__file__).parent / "error_texts" / "syntax.txt")
 #: (class, what is compiled, the text of the error)
 CASES: list[tuple[type[CompilationError], Any, str]] = []
 
@@ -149,7 +158,7 @@ FILE:2:9: in tests.lang.test_error_catalogue_syntax.plain_python_function
     2 |     x = plain(n)
       |         ^^^^^
 error: `plain` is a plain Python function
-expected: a function of `tl`, or one decorated with @tilewright.jit or @tilewright.constexpr_function
+expected: a function of `tl` or `math`, or one decorated with @tilewright.jit or @tilewright.constexpr_function
 hint: decorate it: @tilewright.jit compiles it, @tilewright.constexpr_function runs it at compile time
 """,
 )
@@ -178,7 +187,7 @@ def constexpr_reassigned(n):
 FILE:2:5: in tests.lang.test_error_catalogue_syntax.not_callable
     2 |     n(3)
       |     ^^^^
-error: int32 scalar is no function
+error: an int32 scalar is no function
 expected: a function of `tl`, a device function, or a method
 """,
 )
@@ -192,7 +201,7 @@ def not_callable(n):
 FILE:2:5: in tests.lang.test_error_catalogue_syntax.constexpr_parameter
     2 |     tile(n, n)
       |     ^^^^^^^^^^
-error: tile: parameter `BLOCK` is a constexpr, but the argument is int32 scalar
+error: tile: parameter `BLOCK` is a constexpr, but the argument is an int32 scalar
 expected: a value known at compile time
 hint: pass a literal or a constexpr, or drop `tl.constexpr` from the parameter
 """,
@@ -207,7 +216,7 @@ def constexpr_parameter(n):
 FILE:2:14: in tests.lang.test_error_catalogue_syntax.constexpr_needed
     2 |     for i in tl.static_range(n):
       |              ^^^^^^^^^^^^^^^^^^
-error: the bound of an unrolled range must be known at compile time, but it is int32 scalar
+error: the bound of an unrolled range must be known at compile time, but it is an int32 scalar
 expected: a constexpr
 hint: loop with `for ... in tl.range(...)` instead
 """,
@@ -233,18 +242,36 @@ def compile_time_failure(n):
 @case(
     syntax.EndlessRecursion,
     """
+FILE:2:12: in tests.lang.test_error_catalogue_syntax.again
+    2 |     return again(x - 1) if x > 0 else x
+      |            ^^^^^^^^^^^^
+error: again calls itself again with arguments of the same types and no other compile-time values
+expected: a recursion that compile-time values end, at most 40 calls deep
+hint: there is no recursion at run time; use a loop
+called from FILE:2:5: in tests.lang.test_error_catalogue_syntax.endless_recursion
+    2 |     again(n)
+      |     ^^^^^^^^
+""",
+)
+def endless_recursion(n):
+    again(n)
+
+
+@case(
+    syntax.CallsTooDeep,
+    """
 FILE:2:12: in tests.lang.test_error_catalogue_syntax.forever
     2 |     return forever(x, n + 1)
       |            ^^^^^^^^^^^^^^^^^
-error: forever calls itself without end
-expected: a recursion that a constexpr parameter ends, at most 40 calls deep
-hint: there is no recursion at run time; use a loop
-called from FILE:2:5: in tests.lang.test_error_catalogue_syntax.endless_recursion
+error: the call of forever is nested more than 40 calls deep
+expected: at most 40 calls inside of each other, recursive ones included
+hint: use a loop
+called from FILE:2:5: in tests.lang.test_error_catalogue_syntax.calls_too_deep
     2 |     forever(n, 0)
       |     ^^^^^^^^^^^^^
 """,
 )
-def endless_recursion(n):
+def calls_too_deep(n):
     forever(n, 0)
 
 
@@ -268,7 +295,7 @@ def cannot_unpack(n):
 FILE:4:9: in tests.lang.test_error_catalogue_syntax.mismatched_branches
     4 |         x = 2.5
       |         ^
-error: `x` is float32 scalar where the condition at line 3 holds, and int32 scalar where it does not
+error: `x` is a float32 scalar where the condition at line 3 holds, and an int32 scalar where it does not
 expected: one type on both paths
 hint: cast one of them, or use two names
 """,
@@ -285,7 +312,7 @@ def mismatched_branches(n):
 FILE:2:9: in tests.lang.test_error_catalogue_syntax.mismatched_ternary
     2 |     x = n if n > 3 else 2.5
       |         ^^^^^^^^^^^^^^^^^^^
-error: the conditional expression is int32 scalar where its condition holds, and float32 scalar where it does not
+error: the conditional expression is an int32 scalar where its condition holds, and a float32 scalar where it does not
 expected: one type
 hint: cast one of them, for example `x.to(tl.float32)`
 """,
@@ -300,7 +327,7 @@ def mismatched_ternary(n):
 FILE:4:9: in tests.lang.test_error_catalogue_syntax.loop_carried_type_changed
     4 |         total += tl.arange(0, 4)
       |         ^^^^^^^^^^^^^^^^^^^^^^^^
-error: `total` is int32 scalar before the loop at line 3, and int32 tile of shape (4,) after an iteration
+error: `total` is an int32 scalar before the loop at line 3, and an int32 tile of shape (4,) after an iteration
 expected: one type throughout
 hint: start with the final type, for example `tl.zeros(shape, dtype)`, or use another name inside
 """,
@@ -317,7 +344,7 @@ def loop_carried_type_changed(n):
 FILE:4:5: in tests.lang.test_error_catalogue_syntax.mismatched_returns
     4 |     return 2.5
       |     ^^^^^^^^^^
-error: mismatched_returns returns int32 scalar on one path and constexpr 2.5 on another
+error: mismatched_returns returns an int32 scalar on one path and the constexpr 2.5 on another
 expected: one type on every path
 hint: cast the values to one type, and end every path with a `return`
 """,
@@ -334,7 +361,7 @@ def mismatched_returns(n):
 FILE:4:5: in tests.lang.test_error_catalogue_syntax.kernel_returns_value
     4 |     return 7
       |     ^^^^^^^^
-error: the kernel kernel_returns_value returns int32 scalar
+error: the kernel kernel_returns_value returns an int32 scalar
 expected: a bare `return`
 hint: store results through pointers
 """,
@@ -351,7 +378,7 @@ def kernel_returns_value(n):
 FILE:2:8: in tests.lang.test_error_catalogue_syntax.tile_condition
     2 |     if tl.arange(0, 4) > n:
       |        ^^^^^^^^^^^^^^^^^^^
-error: the condition of `if` is int1 tile of shape (4,)
+error: the condition of `if` is an int1 tile of shape (4,)
 expected: a scalar; which way would a tile go?
 hint: select elements with `tl.where(condition, x, y)`, or reduce the tile to a scalar first
 """,
@@ -367,7 +394,7 @@ def tile_condition(n):
 FILE:2:14: in tests.lang.test_error_catalogue_syntax.not_iterable
     2 |     for i in n:
       |              ^
-error: a loop over int32 scalar
+error: a loop over an int32 scalar
 expected: `range`, `tl.range`, `tl.static_range` or a tuple
 """,
 )
@@ -462,7 +489,7 @@ def without_source():
     1 | def f(n):
       | ^^^^^^^^^
 error: the code is nested too deeply
-hint: split the expression, or move an inner part into a device function
+hint: split long expressions, chains of `elif` and rows of `if ...: return`, or move parts into device functions
 """,
 )
 def nested():
@@ -477,7 +504,7 @@ def mistake_of(kernel: Any) -> None:
 def text_of(kernel: Any) -> str:
     """The text of the error that compiling a kernel, or calling a function without parameters, gives."""
     if inspect.signature(kernel).parameters:
-        return shown(mistake(kernel, p="*i32"), kernel, forever)
+        return shown(mistake(kernel, p="*i32"), kernel, forever, again)
     with pytest.raises(CompilationError) as caught:
         kernel()
     return str(caught.value)
@@ -488,13 +515,20 @@ def test_the_full_text_of_the_error(kind: type[CompilationError], kernel: Any, t
     assert text_of(kernel) == text
 
 
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: f"{text.kind}: {text.body}")
+def test_the_report(text: Case, tmp_path: Path) -> None:
+    error = error_of(text.body, tmp_path)
+    assert report_of(error, tmp_path) == text.report
+    assert type(error).__name__ == text.kind
+
+
 def test_no_class_is_missing() -> None:
     classes = {
         value
         for value in vars(syntax).values()
         if inspect.isclass(value) and issubclass(value, CompilationError) and value is not CompilationError
     }
-    assert {kind for kind, _, _ in CASES} == classes
+    assert {kind for kind, _, _ in CASES} | {getattr(syntax, each.kind) for each in TEXTS} == classes
 
 
 def test_each_mistake_is_of_its_class() -> None:

@@ -244,7 +244,8 @@ def test_loop_bounds_promote_as_integers() -> None:
             (0, 10, 1, tl.int32), (0, box.tile(tl.int64), 1, tl.int64), (box.tile(tl.uint32), 8, 1, tl.uint32),
             (box.tile(tl.int8), box.tile(tl.int8), box.tile(tl.int16), tl.int16), (box.tile(tl.uint8), 8, 1, tl.int32),
         ):  # fmt: skip
-            assert [bound.dtype for bound in semantic.loop_bounds(start, stop, step)] == [expected] * 3
+            *bounds, index = semantic.loop_bounds(start, stop, step)
+            assert [bound.dtype for bound in bounds] == [expected] * 3 and index == expected
         for wrong in (0.5, box.tile(tl.float32), box.tile(tl.int32, 4)):
             with pytest.raises(BadOperand):
                 semantic.loop_bounds(0, wrong, 1)
@@ -343,10 +344,10 @@ def test_descriptions() -> None:
     with sandbox() as box:
         x = box.tile(tl.int32, 4, 8)
         described = {
-            "int32 tile of shape (4, 8)": x, "bfloat16 scalar": box.tile(tl.bfloat16), "constexpr 3": constexpr(3),
-            "const pointer<float32> scalar": box.tile(pointer_type(tl.float32, const=True)), "constexpr 'a'": "a",
+            "an int32 tile of shape (4, 8)": x, "a bfloat16 scalar": box.tile(tl.bfloat16), "the constexpr 3": constexpr(3),
+            "a const pointer<float32> scalar": box.tile(pointer_type(tl.float32, const=True)), "the constexpr 'a'": "a",
             "None": None, "the type float16": tl.float16, "the function load": tl.load, "the class dtype": dtype,
-            "tuple of (constexpr 1, int32 tile of shape (4, 8))": (1, x), "a value of type object": object(),
+            "a tuple of (the constexpr 1, an int32 tile of shape (4, 8))": (1, x), "an empty tuple": (), "a value of type object": object(),
             "the module math": math,
         }  # fmt: skip
         for words, value in described.items():

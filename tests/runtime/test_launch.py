@@ -152,6 +152,19 @@ def test_a_fault_shows_the_file_the_line_and_the_expression() -> None:
     assert "program (0, 0, 0)" in text and "x_ptr" in text and "50" in text
 
 
+@tilewright.jit
+def sums_two_loads(x_ptr, out_ptr):
+    tl.store(out_ptr, tl.load(x_ptr + 100).to(tl.float32) + tl.load(x_ptr))
+
+
+def test_the_caret_stands_under_the_call_that_failed() -> None:
+    with pytest.raises(Exception) as caught:
+        sums_two_loads[(1,)](np.zeros(50, np.float32), np.zeros(1, np.float32))
+    line, carets = str(caught.value).splitlines()[1:3]
+    start = carets.index("^")
+    assert line[start : start + carets.count("^")] == "tl.load(x_ptr + 100)"
+
+
 @pytest.mark.parametrize("special", [{"do_not_specialize": ["n"]}, {"do_not_specialize": [2]}])
 def test_do_not_specialize_keeps_one_kernel(special: Any) -> None:
     plain = tilewright.jit(double.function, **special)
