@@ -102,7 +102,7 @@ class PlainPythonFunction(CompilationError):
     """A kernel uses a Python function or class that is no kernel code."""
 
     message = "`{name}` is {found}"
-    expected = "a function of `tl` or `math`, or one decorated with @tilewright.jit or @tilewright.constexpr_function"
+    expected = "{expected}"
     hint = "{hint}"
 
 

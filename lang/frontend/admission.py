@@ -34,12 +34,13 @@ _TYPE_NAMES = {
     "float8_e4m3fn": "float8e4nv",
     "float8_e4m3fnuz": "float8e4b8",
 }
+_EXPECTED = "a function of `tl` or `math`, or one decorated with @tilewright.jit or @tilewright.constexpr_function"
 
 
-def admit(name: str, value: Any) -> Any:
+def admit(name: str, value: Any, place: str = "there") -> Any:
     """A value from outside of the kernel, unwrapped, if it cannot change between launches.
 
-    Raises NonConstexprGlobal or PlainPythonFunction.
+    `place` is where a hint says to make a constexpr of it. Raises NonConstexprGlobal or PlainPythonFunction.
     """
     if isinstance(value, constexpr):
         return value.value
@@ -47,7 +48,7 @@ def admit(name: str, value: Any) -> Any:
         return value
     if callable(value):
         raise refusal(value, name)
-    hint = _type_hint(name) or f"write `{name} = tl.constexpr(...)` there, or pass it as a parameter"
+    hint = _type_hint(name) or f"write `{name} = tl.constexpr(...)` {place}, or pass it as a parameter"
     raise NonConstexprGlobal(name=name, found=_describe(value), hint=hint)
 
 
@@ -90,7 +91,10 @@ def refusal(value: Any, name: str = "") -> PlainPythonFunction:
     """The mistake that the use of this Python function or class in a kernel is."""
     known = str(getattr(value, "__name__", name))
     hint = _type_hint(known) if isinstance(value, type) else ""
-    return PlainPythonFunction(name=name or known, found=_kind(value), hint=hint or _hint(value, known))
+    expected = "a type of `tl`" if hint else _EXPECTED
+    return PlainPythonFunction(
+        name=name or known, found=_kind(value), expected=expected, hint=hint or _hint(value, known)
+    )
 
 
 def _kind(value: Any) -> str:

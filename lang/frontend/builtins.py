@@ -78,7 +78,7 @@ def _range(start: Any, stop: Any = None, step: Any = None, /) -> Any:
 
 
 def _tuple(values: Any = (), /) -> tuple[Any, ...]:
-    return tuple(known_items(values, "a tuple of the items of"))
+    return tuple(known_items(values, "the items of"))
 
 
 #: The meaning of each of `names.PYTHON_BUILTINS`.

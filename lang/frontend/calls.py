@@ -9,7 +9,6 @@ from functools import partial
 from types import BuiltinFunctionType, MethodType
 from typing import Any, cast
 
-from .. import language
 from ..constants import unwrap
 from ..dtypes import dtype
 from ..errors.operations import BadArguments
@@ -49,9 +48,8 @@ def call(walker: Walker, callee: Any, arguments: Arguments, keywords: Keywords) 
     if isinstance(callee, partial):  # a method of a tensor, which checks its arguments
         return cast("partial[Any]", callee)(*arguments, **keywords)
     if isinstance(callee, tensor | dtype) or not callable(callee):
-        hint = (
-            f"convert a value: `x.to({callee!r})`".replace(language.__name__, "tl") if isinstance(callee, dtype) else ""
-        )
+        name = repr(callee).replace("tilewright.language.", "tl.")
+        hint = f"convert a value: `x.to({name})`" if isinstance(callee, dtype) else ""
         raise NotCallable(found=describe(callee), hint=hint)
     if not may_call(callee):
         raise refusal(callee)

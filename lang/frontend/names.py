@@ -76,7 +76,7 @@ def attribute(owner: Any, name: str) -> Any:
         what = f"`{name}` of {_owner(owner)}"
         raise CompileTimeFailure(what=what, kind=type(error).__name__, detail=error) from error
     if isinstance(owner, ModuleType) and owner is not math:
-        return admit(name, value)
+        return admit(name, value, "in a module of yours")
     return unwrap(value)
 
 

@@ -64,7 +64,10 @@ def known_items(value: Any, construct: str = LOOP) -> Sequence[Any]:
             _need_known("the bound of an unrolled range", bound, "loop with `for ... in tl.range(...)` instead")
             if not isinstance(bound, int):
                 raise NotIterable(
-                    construct=construct, found=f"a range with the bound {describe(bound)}", expected="integers", hint=""
+                    construct=construct,
+                    found=f"a range with {describe(bound)} as a bound",
+                    expected="integers",
+                    hint="",
                 )
         if value.step == 0:
             raise ZeroStep()

@@ -226,7 +226,7 @@ def test_the_advice_of_tl_range_reaches_the_loop() -> None:
 
 
 @pytest.mark.parametrize(
-    ("types", "index", "unsigned"), [("i64 i32", "i64", False), ("u32 i32", "i32", True), ("u8 u8", "i8", True)]
+    ("types", "index", "unsigned"), [("i64 i32", "i64", False), ("u32 i32", "i64", False), ("u8 u8", "i8", True)]
 )
 def test_the_loop_variable_has_the_promoted_type_of_the_bounds(types: str, index: str, unsigned: bool) -> None:
     def kernel(p, n, m):

@@ -1,8 +1,9 @@
 """What the frontend refuses beyond the catalogue's examples, and where it puts the blame."""
 
+import enum
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -80,6 +81,27 @@ PLAIN = (1, 2)
 LIST = [1]
 
 
+class Odd(enum.Enum):
+    """Whatever is asked of its member raises an exception."""
+
+    RED = 1
+
+    def refuse(self, *args: object) -> Any:
+        raise RuntimeError("refuses")
+
+    __bool__ = __eq__ = __abs__ = __getitem__ = __format__ = __add__ = __radd__ = refuse  # type: ignore[assignment]
+    __hash__ = enum.Enum.__hash__
+    fact = property(refuse)
+
+    def method(self) -> None:
+        pass
+
+
+class Pair(NamedTuple):
+    a: int
+    b: int
+
+
 def made(value: Any) -> Callable[..., Any]:
     def kernel(n):
         return value
@@ -103,6 +125,25 @@ CLASSES: list[tuple[str, type[Exception], str]] = [
     ("x = f'{n}'", syntax.ConstexprNeeded, "a value in an f-string"),
     ("x: tl.constexpr = n", syntax.ConstexprNeeded, "the constexpr `x`"),
     ("x = 1 < 'a'", syntax.CompileTimeFailure, "TypeError"),
+    ("x = -None", syntax.CompileTimeFailure, "`-None` failed at compile time: TypeError"),
+    ("x = (n, 1) < (2, 3)", syntax.CompileTimeFailure, "the value of a tensor is not known at compile time"),
+    ("x = tl.block_type(tl.float32, 5)", syntax.CompileTimeFailure, "`block_type` failed at compile time"),
+    ("x = tl.float32.get_int_max_value()", syntax.CompileTimeFailure, "fp32 has no int_bitwidth"),
+    ("x = f'{1:q}'", syntax.CompileTimeFailure, "the f-string failed at compile time: ValueError"),
+    ("x = 'abc'.index('q')", syntax.CompileTimeFailure, "ValueError"),
+    ("x = isinstance(n, 3)", syntax.CompileTimeFailure, "`isinstance` failed at compile time"),
+    ("x = PAIR(1)", operations.BadArguments, "missing a required argument: 'b'"),
+    ("x = COLOR(9)", syntax.CompileTimeFailure, "9 is not a valid"),
+    ("x = 1 if ODD.RED else 2", syntax.CompileTimeFailure, "the truth of"),
+    ("x = ODD.RED and n", syntax.CompileTimeFailure, "the truth of"),
+    ("x = [i for i in (1, 2) if ODD.RED]", syntax.CompileTimeFailure, "the truth of"),
+    ("x = ODD.RED == 1", syntax.CompileTimeFailure, "refuses"),
+    ("x = ODD.RED.fact", syntax.CompileTimeFailure, "refuses"),
+    ("x = ODD.RED[0]", syntax.CompileTimeFailure, "refuses"),
+    ("x = f'{ODD.RED}'", syntax.CompileTimeFailure, "refuses"),
+    ("x = abs(ODD.RED)", syntax.CompileTimeFailure, "refuses"),
+    ("x = ODD.RED + n", operations.BadOperands, "does not exist for a value of type Odd"),
+    ("x = ODD.RED.method()", syntax.PlainPythonFunction, "`method` is a plain Python function"),
     ("a, b = n", syntax.CannotUnpack, "an int32 scalar cannot be unpacked"),
     ("a, b = (n,)", syntax.CannotUnpack, "a tuple of 1 values"),
     ("for i in tl.range(n, num_stages=n):\n        pass", syntax.ConstexprNeeded, "`num_stages` of the loop"),
@@ -130,6 +171,7 @@ CLASSES: list[tuple[str, type[Exception], str]] = [
 @pytest.mark.parametrize(("code", "kind", "words"), CLASSES, ids=[code for code, _, _ in CLASSES])
 def test_a_mistake_is_of_its_class(code: str, kind: type[Exception], words: str) -> None:
     names = {"PLAIN": PLAIN, "LIST": LIST, "math": math, "needs_int": needs_int, "g": g, "tl": tl}
+    names |= {"PAIR": Pair, "COLOR": enum.Enum("COLOR", "RED"), "ODD": Odd}
     error = mistake(from_text(f"def f(n):\n    {code}\n", **names))
     assert type(error) is kind
     assert words in str(error)

@@ -344,10 +344,12 @@ def test_descriptions() -> None:
     with sandbox() as box:
         x = box.tile(tl.int32, 4, 8)
         described = {
-            "an int32 tile of shape (4, 8)": x, "a bfloat16 scalar": box.tile(tl.bfloat16), "the constexpr 3": constexpr(3),
+            "an int32 tile of shape (4, 8)": x, "a bfloat16 scalar": box.tile(tl.bfloat16), "an empty tuple": (),
+            "the constexpr 3": constexpr(3),
             "a const pointer<float32> scalar": box.tile(pointer_type(tl.float32, const=True)), "the constexpr 'a'": "a",
             "None": None, "the type float16": tl.float16, "the function load": tl.load, "the class dtype": dtype,
-            "a tuple of (the constexpr 1, an int32 tile of shape (4, 8))": (1, x), "an empty tuple": (), "a value of type object": object(),
+            "a tuple of (the constexpr 1, an int32 tile of shape (4, 8))": (1, x),
+            "a value of type object": object(),
             "the module math": math,
         }  # fmt: skip
         for words, value in described.items():
