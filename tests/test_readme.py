@@ -5,6 +5,7 @@ page are one session: each sees what those before it defined. A `text` block rig
 block prints and, if it fails, the error's message; paths are shown without folders and addresses as they come.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import tilewright
 from tilewright import language
 from tilewright.lang.knobs import table
+from tools import figures
 
 ROOT = Path(__file__).parent.parent
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -121,3 +123,9 @@ def test_a_wrong_output_would_be_noticed(tmp_path: Path) -> None:
     assert neutral(run(block, tmp_path / block.name, {})) == "0x...\n"
     with pytest.raises(ValueError):
         run(Block("wrong.py", block.text, None), tmp_path / block.name, {})
+
+
+def test_the_figures_are_those_of_the_stored_rows() -> None:
+    rows = [json.loads(line) for line in figures.ROWS.read_text().splitlines()]
+    text = (ROOT / "README.md").read_text()
+    assert len(rows) >= 6 and text == figures.page(text, rows)

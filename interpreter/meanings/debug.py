@@ -74,7 +74,7 @@ def check(operation: Operation) -> Runner:
         if not failed.any():
             return
         row, element = divmod(int(np.argmax(failed)), prod(shape))
-        what = f"device assertion failed: {message}"
+        what = f"device assertion failed{f': {message}' if message else ''}"
         if shape:
             what += f"; at index {tuple(map(int, np.unravel_index(element, shape)))} of the tile"
         raise DeviceAssertError(what, operation.location, batch.program(row))

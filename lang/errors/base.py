@@ -46,7 +46,8 @@ class CompilationError(TilewrightError):
 
     Each subclass is one mistake: `message` is its template, `expected` and `hint` (templates too) complete it, and are
     left out where their text is empty. The facts that they name are given as keywords; a missing one is a KeyError.
-    `spans` runs from the place of the mistake outward through the calls that led to it.
+    `spans` runs from the place of the mistake outward through the calls that led to it, places inside of the language
+    itself left out.
     """
 
     message: ClassVar[str] = "{detail}"
@@ -57,6 +58,7 @@ class CompilationError(TilewrightError):
         self.facts = facts
         self.spans: list[Span] = []
         self.closed = False  # True once the innermost function has been left: further spans are callers
+        self.library = ""  # the function of the language, written in kernel code, that the mistake came up in
         super().__init__(self.message.format(**facts))
         self._advice()
 
@@ -70,7 +72,8 @@ class CompilationError(TilewrightError):
         if self.spans:
             yield str(self.spans[0])
             yield self.spans[0].render()
-        yield f"error: {self.message.format(**self.facts)}"
+        within = f"in `tl.{self.library}`: " if self.library else ""
+        yield f"error: {within}{self.message.format(**self.facts)}"
         yield from self._advice()
         for span in self.spans[1:]:
             yield f"called from {span}"

@@ -81,14 +81,14 @@ class MixedSignedness(CompilationError):
     """Division or remainder of a signed and an unsigned integer."""
 
     message = "`{operator}` of {a} and {b}: one is signed, the other unsigned (int1 counts as unsigned)"
-    hint = "cast one of them first, for example `x.to(tl.int32)`"
+    hint = "cast one of them first, for example `x.to(tl.int64)`"
 
 
 class NegativeWithUnsigned(CompilationError):
     """A negative literal meets an unsigned tensor."""
 
     message = "`{operator}` of the negative number {value} and {found}"
-    hint = "cast the tensor to a signed type first, for example `x.to(tl.int32)`"
+    hint = "cast the tensor to a signed type first, for example `x.to(tl.int64)`"
 
 
 class LiteralOutOfRange(CompilationError):
@@ -192,7 +192,7 @@ class BadNumel(CompilationError):
 class BadAxis(CompilationError):
     """An axis that the tile does not have."""
 
-    message = "{function}: a tile of rank {rank} has no axis {axis}"
+    message = "{function}: {owner} of rank {rank} has no axis {axis}"
     expected = "{expected}"
 
 

@@ -68,9 +68,9 @@ def _subscript(walker: Walker, node: ast.Subscript) -> Any:
         return value[index]
     if isinstance(value, DeviceFunction):
         raise unsupported(node, "the launch of a kernel", "call the function itself: `f(x)` instead of `f[grid](x)`")
-    if any(map(is_runtime, _bounds(index))):
+    for bound in filter(is_runtime, _bounds(index)):
         advice = "only tiles in memory can be indexed at run time, through pointers"
-        raise ConstexprNeeded(construct="the index of a tuple", found=describe(index), advice=advice)
+        raise ConstexprNeeded(construct="the index of a tuple", found=describe(bound), advice=advice)
     if not hasattr(value, "__getitem__"):
         raise unsupported(node, f"a subscript of {describe(value)}", "index tuples, and tiles by `:` and `None`")
     try:

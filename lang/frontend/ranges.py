@@ -63,12 +63,8 @@ def known_items(value: Any, construct: str = LOOP) -> Sequence[Any]:
         for bound in bounds:
             _need_known("the bound of an unrolled range", bound, "loop with `for ... in tl.range(...)` instead")
             if not isinstance(bound, int):
-                raise NotIterable(
-                    construct=construct,
-                    found=f"a range with {describe(bound)} as a bound",
-                    expected="integers",
-                    hint="",
-                )
+                found = f"a range with {describe(bound)} as a bound"
+                raise NotIterable(construct=construct, found=found, expected="integers", hint="")
         if value.step == 0:
             raise ZeroStep()
         return builtins.range(*bounds)

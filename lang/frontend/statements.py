@@ -111,5 +111,5 @@ def _continue(walker: Walker, node: ast.Continue) -> None:
 @statement(ast.Assert)
 def _assert(walker: Walker, node: ast.Assert) -> None:
     condition = walker.evaluate(node.test)
-    message = "" if node.msg is None else walker.evaluate(node.msg)
+    message = ast.unparse(node.test) if node.msg is None else walker.evaluate(node.msg)
     language.device_assert(condition, message)

@@ -19,6 +19,7 @@ from ..errors.syntax import ConstexprReassigned, NotDefined, UnsupportedConstruc
 from ..ir import Block, Builder, Location
 from ..semantic import to_tensor
 from ..values import flatten, parts_of, tensor
+from .admission import is_ours
 from .function import DeviceFunction
 from .names import captured
 from .scopes import Binding, Exits, Missing, Scope, assigned_names
@@ -71,6 +72,7 @@ class Walker:
         self.function = function
         self.source = function.source
         self.caller = caller  # where the function is inlined; None where it is called
+        self.is_library = is_ours(function.function)
         self.scope = Scope()
         self.annotated: dict[str, ast.AST] = {}  # names with `: tl.constexpr`, and where
         # Names whose values still count after `break` and `continue`: carried by a loop around.
@@ -102,7 +104,10 @@ class Walker:
         try:
             yield
         except CompilationError as error:
-            if error.closed or not error.spans:
+            if self.is_library:
+                error.spans.clear()
+                error.library = self.function.name
+            elif error.closed or not error.spans:
                 place = self.source.span(node)
                 if place not in error.spans[-1:]:  # a recursion repeats itself
                     error.at(place)

@@ -108,19 +108,22 @@ def choice(function: str, argument: str, value: Any, choices: Sequence[str]) -> 
     return cast("str", word)
 
 
-def axis_of(function: str, value: Any, rank: int) -> int:
-    """An axis of a tile of this rank, counted from the front; negative ones count from the end. Raises BadAxis."""
+def axis_of(function: str, value: Any, rank: int, owner: str = "a tile") -> int:
+    """An axis of a tile of this rank, counted from the front; negative ones count from the end. Raises BadAxis.
+
+    `owner` is what messages call the tile.
+    """
     axis = integer(function, "axis", value)
     if not -rank <= axis < rank:
         expected = f"an axis from {-rank} to {rank - 1}" if rank else "a tile: a scalar has no axes"
-        raise BadAxis(function=function, axis=axis, rank=rank, expected=expected)
+        raise BadAxis(function=function, owner=owner, axis=axis, rank=rank, expected=expected)
     return axis % rank
 
 
-def axes_of(function: str, values: Any, rank: int) -> tuple[int, ...]:
+def axes_of(function: str, values: Any, rank: int, owner: str = "a tile") -> tuple[int, ...]:
     """Several axes, sorted. Raises BadAxis, DuplicateAxis."""
     given = integers(function, "axis", values)
-    axes = [axis_of(function, value, rank) for value in given]
+    axes = [axis_of(function, value, rank, owner) for value in given]
     for axis in axes:
         if axes.count(axis) > 1:
             raise DuplicateAxis(function=function, axis=axis, axes=given)

@@ -52,7 +52,7 @@ def expand_dims(input: Any, axis: Any) -> tensor:
     """
     x = operand("expand_dims", "input", input)
     count = len(integers("expand_dims", "axis", axis))
-    for each in axes_of("expand_dims", axis, len(x.shape) + count):
+    for each in axes_of("expand_dims", axis, len(x.shape) + count, "a result"):
         x = add_dimension(x, each)
     return x
 
@@ -130,7 +130,7 @@ def trans(input: Any, *dims: Any) -> tensor:
         return _permute("trans", x, spread(dims))
     rank = len(x.shape)
     if rank < 2:
-        raise BadAxis(function="trans", axis=-2, rank=rank, expected="a tile of rank 2 or more")
+        raise BadAxis(function="trans", owner="a tile", axis=-2, rank=rank, expected="a tile of rank 2 or more")
     return _permute("trans", x, (*range(rank - 2), rank - 1, rank - 2))
 
 

@@ -1,18 +1,24 @@
 """What the frontend refuses beyond the catalogue's examples, and where it puts the blame."""
 
+import builtins
 import enum
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from tests.lang.codegen_tools import from_text, mistake, shown
 from tilewright.lang import CompilerBug, Span
 from tilewright.lang import language as tl
 from tilewright.lang.errors import operations, syntax
-from tilewright.lang.frontend import DeviceFunction, constexpr_function, device_function, generate
+from tilewright.lang.frontend import DeviceFunction, constexpr_function, dependencies, device_function, generate
+from tilewright.lang.frontend.absent import BUILTIN_ADVICE, TRITON_ADVICE
+from tilewright.lang.frontend.admission import PYTHON_BUILTINS, may_call
 from tilewright.lang.frontend.walker import REFUSED
+from tilewright.lang.values import MEMBERS
 
 CONSTRUCTS = {
     "del n": "`del`",
@@ -286,3 +292,27 @@ def test_spans_are_values() -> None:
     error = mistake(from_text("def f(n):\n    x = y\n"))
     (span,) = error.spans
     assert span == Span(span.file, "texts.f", 2, 9, 2, 10, "    x = y")
+
+
+def test_deep_code_is_refused_where_it_is() -> None:
+    deep = device_function(from_text("def f(x):\n    return " + " + ".join(["x"] * 1500) + "\n"))
+
+    def kernel(n):
+        deep(n)
+
+    error = mistake(kernel)
+    assert isinstance(error, syntax.NestedTooDeeply)
+    assert error.spans[0].text == "def f(x):"
+    assert dependencies(DeviceFunction(kernel))[0].value is deep
+
+
+def test_every_missing_name_of_triton_is_missing() -> None:
+    assert [name for name in TRITON_ADVICE if hasattr(tl, name) or name in MEMBERS] == []
+    assert [name for name in BUILTIN_ADVICE if name in PYTHON_BUILTINS or not hasattr(builtins, name)] == []
+
+
+def test_only_what_cannot_change_may_be_called() -> None:
+    allowed = (math.sqrt, abs, int, tuple, Pair, Odd, tl.load, tl.cdiv, tl.dtype, needs_int, "a".upper, tl.int8.is_int)
+    refused = (np.zeros, np.float32, np.exp, functools.reduce, functools.partial, made, dict, sorted, type, object)
+    assert [each for each in allowed if not may_call(each)] == []
+    assert [each for each in refused if may_call(each)] == []

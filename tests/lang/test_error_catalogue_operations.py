@@ -1,5 +1,6 @@
 """Each mistake in what operations are given: a real kernel that makes it, and the full text of the error."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,3 +26,7 @@ def test_the_report(case: Case, tmp_path: Path) -> None:
     error = error_of(case.body, tmp_path)
     assert report_of(error, tmp_path) == case.report
     assert type(error).__name__ == case.kind
+
+
+def test_no_report_has_an_empty_line() -> None:
+    assert [case.report for case in CASES if re.search(r"^\w+: *$", case.report, re.MULTILINE)] == []

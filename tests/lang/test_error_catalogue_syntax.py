@@ -7,6 +7,7 @@ Line numbers count from the `def` of the function, and FILE is this file.
 
 import inspect
 import linecache
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -529,6 +530,17 @@ def test_no_class_is_missing() -> None:
         if inspect.isclass(value) and issubclass(value, CompilationError) and value is not CompilationError
     }
     assert {kind for kind, _, _ in CASES} | {getattr(syntax, each.kind) for each in TEXTS} == classes
+
+
+def test_no_report_has_an_empty_line() -> None:
+    reports = [text for _, _, text in CASES] + [each.report for each in TEXTS]
+    assert [text for text in reports if re.search(r"^\w+: *$", text, re.MULTILINE)] == []
+
+
+def test_a_class_without_a_fact_says_so_at_once() -> None:
+    with pytest.raises(KeyError):
+        syntax.NotCallable(found="None")
+    assert str(syntax.NotCallable(found="None", hint="")).splitlines()[-1].startswith("expected: ")
 
 
 def test_each_mistake_is_of_its_class() -> None:
