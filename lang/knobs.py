@@ -89,12 +89,12 @@ def _check_device(value: object) -> str:
 
 
 def _check_path(value: object) -> Path:
-    if not isinstance(value, str | os.PathLike) or not str(value):
-        raise ValueError(value)
+    if not isinstance(value, str | os.PathLike) or value == "":
+        raise ValueError("no path")
     try:
         return home_path(cast("str | os.PathLike[str]", value))
     except RuntimeError:  # "~name" of a user that does not exist
-        raise ValueError(value) from None
+        raise ValueError("no home folder") from None
 
 
 def _integer(minimum: int) -> Kind[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import index
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from .errors import GridError, did_you_mean
 
@@ -21,10 +21,10 @@ def resolve_grid(grid: Grid, arguments: Mapping[str, Any]) -> Extents:
     `grid` is a whole number, a tuple or list of one to three of them, or a function of the bound arguments
     (constexprs and defaults included) that returns one of these. Raises GridError for anything else.
     """
-    extents = _call(grid, arguments) if callable(grid) else grid
+    extents: Any = _call(grid, arguments) if callable(grid) else grid
     if isinstance(extents, str | bytes | Mapping):
         raise GridError(f"a grid is one to three whole numbers, not {extents!r}")
-    listed: Sequence[Any] = extents if isinstance(extents, Sequence) else (extents,)
+    listed: Sequence[Any] = cast("Sequence[Any]", extents) if isinstance(extents, Sequence) else (extents,)
     if not 1 <= len(listed) <= 3:
         raise GridError(f"a grid has one to three extents, not {len(listed)}: {extents!r}")
     whole = [_extent(axis, extent) for axis, extent in enumerate(listed)]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 
@@ -245,7 +245,7 @@ class Launcher:
 def _plain(value: Any) -> Any:
     """The value of a constexpr, and the Python number of a NumPy scalar."""
     inner: Any = value.value if isinstance(value, constexpr) else value
-    return inner.item() if isinstance(inner, np.generic) else inner
+    return cast("Any", inner).item() if isinstance(inner, np.generic) else inner
 
 
 def is_encodable(value: Any) -> bool:

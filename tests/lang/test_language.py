@@ -459,6 +459,8 @@ def test_cdiv() -> None:
     (result,) = evaluate(lambda x: tl.cdiv(x, 4), counting(16))
     assert np.array_equal(result, -(-np.arange(16) // 4))
     assert evaluate(lambda x: x.cdiv(3), counting(4))[0].tolist() == [0, 1, 1, 1]
+    mixed = ((tl.int16, np.array([4700], np.int16)), (tl.int8, np.array([-128], np.int8)))
+    assert evaluate(lambda x, y: tl.cdiv(x, y), *mixed)[0].tolist() == [-37]  # `div - 1` wraps in its own width
 
 
 def test_swizzle2d_visits_each_place_once_column_by_column_in_groups() -> None:

@@ -26,7 +26,7 @@ def stores_by_name(x: "tl.const"):
     tl.store(x + tl.arange(0, 8), 1.0)
 
 
-def quoted_twice(x: "'const'"):  # what a quoted annotation is under `from __future__ import annotations`
+def quoted_twice(x: "'tl.const'"):  # what a quoted annotation is under `from __future__ import annotations`
     tl.store(x, 1.0)
 
 
