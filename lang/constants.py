@@ -29,14 +29,15 @@ def plain(value: Any) -> Any:
     """A number of another library, such as NumPy's, as Python's own; in a tuple too. Anything else as it is."""
     if isinstance(value, tuple):
         parts = cast("tuple[Any, ...]", value)
-        return tuple(map(plain, parts)) if type(parts) is tuple else value
+        return tuple(map(plain, parts)) if type(parts) is tuple else parts
+    from_numpy = type(value).__module__ == "numpy"
     if isinstance(value, bool | int | float):
-        return float(value) if isinstance(value, float) and type(value) is not float else value
+        return float(value) if from_numpy else value
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real) and not isinstance(value, Rational):
         return float(value)
-    return bool(value) if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_") else value
+    return bool(value) if from_numpy and type(value).__name__ in ("bool", "bool_") else value
 
 
 def unwrap(value: Any) -> Any:

@@ -269,9 +269,8 @@ def loop_bounds(start: Any, stop: Any, step: Any) -> tuple[tensor, tensor, tenso
     values = [to_tensor(x, "range") for x in (start, stop, step)]
     for value in values:
         if value.shape or not value.dtype.is_int():
-            raise BadOperand(
-                function="range", found=describe(value), expected="scalar integers", hint="cast it: `x.to(tl.int32)`"
-            )
+            hint = "reduce it to a scalar first, as `tl.max(x)` does" if value.shape else "cast it: `x.to(tl.int32)`"
+            raise BadOperand(function="range", found=describe(value), expected="scalar integers", hint=hint)
     type_ = index_type(*(value.dtype for value in values))
     signed = [unwrap(x) for x in (start, stop, step) if _may_be_negative(unwrap(x))]
     counter = int64 if type_.is_int_unsigned() and signed else type_
