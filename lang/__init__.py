@@ -3,7 +3,7 @@
 import typing
 
 from . import _lazy, language, ops
-from .constants import constexpr
+from .constants import constexpr, plain, unwrap
 from .context import Options as FrontendOptions
 from .contracts import EXACT, AbsRel, Contract, Contracts, Exact, Mma, Sum, Tree, Ulp, Unordered
 from .dtypes import (
@@ -161,6 +161,7 @@ __all__ = [
     "parse_layout",
     "parse_module",
     "parse_type",
+    "plain",
     "pointer_type",
     "print_function",
     "print_module",
@@ -171,6 +172,7 @@ __all__ = [
     "type_text",
     "uint64",
     "uint8",
+    "unwrap",
     "verify",
     "with_element",
     "with_shape",

@@ -7,9 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, cast, overload
-
-import numpy as np
+from typing import Any, overload
 
 # What `lang` imports late is reached through it: `lang.generate`.
 from tilewright import lang
@@ -26,6 +24,8 @@ from tilewright.lang import (
     knobs,
     language,
     parse_type,
+    plain,
+    unwrap,
 )
 
 from ._lazy import encode, explain, kernel_key
@@ -92,9 +92,7 @@ class JITFunction(DeviceFunction):
         names = [parameter.name for parameter in self.parameters]
         plain = self._resolve(names, do_not_specialize)
         unaligned = plain | self._resolve(names, do_not_specialize_on_alignment)
-        self.rules = {
-            p.name: Rules(p.name not in plain, p.name not in unaligned, is_const(p.annotation)) for p in self.parameters
-        }
+        self.rules = {p.name: Rules(p.name not in plain, p.name not in unaligned, p.is_const) for p in self.parameters}
         self._compiled: dict[str, CompiledKernel] = {}
 
     def _resolve(self, names: Sequence[str], chosen: Iterable[int | str]) -> set[str]:
@@ -110,6 +108,11 @@ class JITFunction(DeviceFunction):
         if resolved & constexprs:
             raise OptionError(f"{self.name}: {min(resolved & constexprs)} is a constexpr, which is always specialized")
         return resolved
+
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """The Python function, by Triton's name for it."""
+        return self.function
 
     @property
     def arg_names(self) -> list[str]:
@@ -243,9 +246,8 @@ class Launcher:
 
 
 def _plain(value: Any) -> Any:
-    """The value of a constexpr, and the Python number of a NumPy scalar."""
-    inner: Any = value.value if isinstance(value, constexpr) else value
-    return cast("Any", inner).item() if isinstance(inner, np.generic) else inner
+    """A compile-time value as the kernel will see it."""
+    return plain(unwrap(value))
 
 
 def is_encodable(value: Any) -> bool:
@@ -255,11 +257,6 @@ def is_encodable(value: Any) -> bool:
     except ArgumentError:
         return False
     return True
-
-
-def is_const(annotation: Any) -> bool:
-    """Whether an annotation says `tl.const`, evaluated or as text."""
-    return annotation is language.const or (isinstance(annotation, str) and _last_name(annotation) == "const")
 
 
 def _last_name(annotation: str) -> str:

@@ -73,10 +73,11 @@ def specialize(value: Any, annotation: dtype | None, rules: Rules) -> Bound:
     for kinds, handler in _BY_KIND:
         if isinstance(value, kinds):
             return handler(value, annotation, rules)
-    raise ArgumentError(
-        f"a {type(value).__name__} is no argument for a runtime parameter: {value!r}",
-        "annotate the parameter with tl.constexpr to pass a compile-time value",
-    )
+    kind = type(cast("object", value))
+    hint = "annotate the parameter with tl.constexpr to pass a compile-time value"
+    if kind is list:
+        hint = "pass an array for data, or a tuple for a fixed number of values"
+    raise ArgumentError(f"a {kind.__name__} is no argument for a runtime parameter: {value!r}", hint)
 
 
 def _specialize_array(array: ArrayArgument, annotation: dtype | None, rules: Rules) -> Bound:

@@ -93,7 +93,7 @@ def test_each_mistake_of_a_call() -> None:
         (
             ArgumentError,
             "double: argument x_ptr: a list is no argument for a runtime parameter: [1.0]\n"
-            "hint: annotate the parameter with tl.constexpr to pass a compile-time value",
+            "hint: pass an array for data, or a tuple for a fixed number of values",
             lambda: double[(4,)]([1.0], x, 50),
         ),
         (
