@@ -91,6 +91,10 @@ class CompilerBug(TilewrightError):
     """A mistake of ours. `reproducer` is the path of a file that shows it again, or "" where none could be written."""
 
     def __init__(self, what: str, reproducer: str = "") -> None:
+        super().__init__(what)
+        self.what = what
         self.reproducer = reproducer
-        where = f"\nreproducer: {reproducer}" if reproducer else ""
-        super().__init__(f"this is a bug in Tilewright, not in your kernel: {what}{where}")
+
+    def __str__(self) -> str:
+        where = f"\nreproducer: {self.reproducer}" if self.reproducer else ""
+        return f"this is a bug in Tilewright, not in your kernel: {self.what}{where}"

@@ -27,6 +27,7 @@ from . import calls, loops
 from .branches import walk_block
 from .function import DeviceFunction, Parameter
 from .joins import handles, inside
+from .reproducer import write_reproducer
 from .tidy import tidy
 from .walker import Walker, as_tuple, is_runtime
 
@@ -222,12 +223,28 @@ def generate(
     `signature` gives the type of each runtime parameter (a dtype or pointer_type, or a tuple of them and of
     compile-time values), `constants` the value of each compile-time one; together they name every parameter.
     `attributes` are promises on parameters, such as `{"x": {"divisibility": 16}}`. Raises a CompilationError for a
-    mistake in the kernel, CompilerBug for one of ours.
+    mistake in the kernel, CompilerBug, with a file that shows it again, for one of ours.
     """
+    try:
+        return _generate(function, signature, constants, attributes or {}, options)
+    except CompilerBug as bug:
+        bug.reproducer = write_reproducer(function, signature, constants, attributes or {}, bug.what)
+        raise
+
+
+def _generate(
+    function: DeviceFunction,
+    signature: Mapping[str, Any],
+    constants: Mapping[str, Any],
+    attributes: Mapping[str, Mapping[str, AttributeValue]],
+    options: Options | None,
+) -> Module:
     generator = Generator()
     try:
         with building(generator.builder, generator, options):
-            _generate_kernel(generator, function, signature, constants, attributes or {})
+            _generate_kernel(generator, function, signature, constants, attributes)
+        for each in generator.module.functions.values():
+            tidy(each)
     except CompilationError as error:
         raise error.with_traceback(None) from error.__cause__
     except RecursionError:
@@ -237,8 +254,6 @@ def generate(
     except Exception as error:
         where = generator.builder.location
         raise CompilerBug(f"{type(error).__name__}: {error} (compiling {where})") from error
-    for each in generator.module.functions.values():
-        tidy(each)
     verify(generator.module)
     return generator.module
 
