@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from functools import cache
+from threading import Lock
 from typing import Any
 
 
@@ -23,10 +23,31 @@ def _thread_pools() -> Any:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """While open, the BLAS works in the calling thread alone.
+class _OneBlasThread:
+    """Holds the BLAS to one thread while anybody is inside; the last to leave gives it back what it had.
 
-    Products of tiles are too small to gain from more threads, and on a busy machine threads that wait for each other
-    made them ten times slower.
+    The limit belongs to the process, so entries from several threads are counted: if each saved and restored it for
+    itself, one could save the other's limit and restore that.
     """
-    return _thread_pools().limit(limits=1, user_api="blas")
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._limiter: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limiter = _thread_pools().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limiter.restore_original_limits()
+
+
+#: `with one_blas_thread:` around products of tiles, which are too small to gain from more threads; on a busy machine
+#: threads that wait for each other made them ten times slower.
+one_blas_thread = _OneBlasThread()

@@ -57,8 +57,9 @@ _TOKEN = re.compile(
     | (?P<layout>\#linear<)
     | (?P<mark>->|[(){{}}<>:,=])
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
+_DIGITS = 100  # characters of an integer or a shape; int() refuses thousands
 _WORDS: dict[str, bool | float] = {"true": True, "false": False, "inf": math.inf, "nan": math.nan}
 
 
@@ -77,7 +78,11 @@ class ParseError(TilewrightError, ValueError):
 
 def parse_module(text: str, file: str = "<text>") -> Module:
     """Read a module. Raises ParseError, in which `file` names the text."""
-    return _Parser(text, file).module()
+    parser = _Parser(text, file)
+    try:
+        return parser.module()
+    except RecursionError:
+        raise parser.error("nested too deeply to be read", parser.token) from None
 
 
 class _Token(NamedTuple):
@@ -313,13 +318,27 @@ class _Parser:
             return _WORDS[self.step().text]
         if token.text == "(":
             return self.tuple()
-        if token.kind in ("int", "float"):
-            return (int if token.kind == "int" else float)(self.step().text)
+        if token.kind == "int":
+            return self.integer(self.step())
+        if token.kind == "float":
+            return self.real(self.step())
         if token.kind == "string":
             return self.unquote(token, self.step().text)
         if token.kind not in ("name", "tile"):
             self.unexpected("the value of an attribute")
         return self.type()
+
+    def integer(self, token: _Token) -> int:
+        """The number that a token of digits means; more digits than any type holds are refused."""
+        if len(token.text) > _DIGITS:
+            raise self.error(f"an integer of {len(token.text)} characters fits no type", token)
+        return int(token.text)
+
+    def real(self, token: _Token) -> float:
+        value = float(token.text)
+        if math.isinf(value) and not token.text.endswith("inf"):
+            raise self.error("a number beyond f64; infinity is written inf", token)
+        return value
 
     def tuple(self) -> tuple[AttributeValue, ...]:
         self.need("(")
@@ -334,6 +353,8 @@ class _Parser:
     def type(self) -> Type:
         if self.token.kind != "tile":
             return self.scalar()
+        if len(self.token.text) > _DIGITS:
+            raise self.error("a tile with more elements than can be", self.token)
         shape = tuple(map(int, re.findall(r"\d+", self.step().text)))
         element = self.scalar()
         layout = self.take("layout", "a layout").layout if self.skip(",") else None
@@ -365,7 +386,7 @@ class _Parser:
         token = self.take("string", "the source of a location, a string")
         source = self.unquote(token, token.text)
         self.need(":")
-        line = int(self.take("int", "a line").text)
+        line = self.integer(self.take("int", "a line"))
         self.need(":")
-        column = int(self.take("int", "a column").text)
+        column = self.integer(self.take("int", "a column"))
         return Location(source, line, column, self.place() if self.skip("at") else None)

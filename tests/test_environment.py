@@ -18,6 +18,10 @@ READS = [
     "x = 1\nfrom os import environ",
     "x = 1\nfrom os import getenv as read",
     "x = 1\nfrom os import *",
+    "x = 1\nfrom posix import environ",
+    "import os\nx = getattr(os, 'environ')",
+    "import os\nx = os.path.os.environ",
+    "from os import path\nx = path.expandvars('$HOME')",
 ]
 
 

@@ -26,7 +26,9 @@ RANK = {
 }
 # Slow to import or not always there: only a room's _lazy.py imports them.
 HEAVY = frozenset("llvmlite cuda torch triton rich typer pandas scipy matplotlib dask jinja2".split())
-ENVIRONMENT = frozenset("environ environb getenv getenvb putenv unsetenv".split())
+ENVIRONMENT = frozenset("environ environb expandvars getenv getenvb putenv unsetenv".split())
+# As texts, in getattr(os, "environ"), say.
+ENVIRONMENT_WORDS = ENVIRONMENT - {"expandvars"}
 KNOBS = "lang/knobs.py"
 LAZY = "_lazy.py"
 # Kernel sources, which say `import triton` and are loaded under whatever system is to answer to that name.
@@ -190,9 +192,14 @@ def late_import_violations(root: Path) -> list[str]:
 
 def computed_imports(tree: ast.Module) -> list[int]:
     """The lines that call `__import__` or `import_module`."""
+    aliased = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "import_module" for alias in node.names)
+    ]
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     names = [(f.lineno, f.id if isinstance(f, ast.Name) else getattr(f, "attr", "")) for f in calls]
-    return [line for line, name in names if name in ("__import__", "import_module")]
+    return sorted({*aliased, *(line for line, name in names if name in ("__import__", "import_module"))})
 
 
 def heavy_import_violations(root: Path) -> list[str]:
@@ -232,12 +239,16 @@ def environment_violations(root: Path) -> list[str]:
 
 
 def environment_lines(tree: ast.Module) -> list[int]:
-    """The lines that name `os.environ`, `os.getenv` and the like, under whatever name `os` goes."""
+    """The lines that name `os.environ`, `os.getenv` and the like, under whatever name and by whatever way."""
     lines: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT and isinstance(node.value, ast.Name):
             lines.add(node.lineno)
-        elif isinstance(node, ast.ImportFrom) and node.module == "os":
+        elif isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT and ast.unparse(node.value).endswith(".os"):
+            lines.add(node.lineno)
+        elif isinstance(node, ast.Constant) and node.value in ENVIRONMENT_WORDS:
+            lines.add(node.lineno)
+        elif isinstance(node, ast.ImportFrom) and node.module in ("os", "posix", "nt"):
             lines.update(node.lineno for alias in node.names if alias.name in ENVIRONMENT | {"*"})
     return sorted(lines)
 

@@ -62,7 +62,7 @@ def dot(
     at_once = max(1, _BLOCK // max(1, m * n))
     formats = FORMATS[fmt], FORMATS[right_fmt], FORMATS[acc_fmt]
     one_block = _dot_f64 if "f64" in (fmt, right_fmt) else _dot_block
-    with one_blas_thread():
+    with one_blas_thread:
         for first in range(0, len(a), at_once):
             part = slice(first, first + at_once)
             codes = a[part].view(formats[0].carrier), b[part].view(formats[1].carrier)
@@ -331,7 +331,7 @@ def dot_int(a: Array, b: Array, acc: Array | None = None, signed: bool = True) -
     left, right = np.asarray(a).view(kind), np.asarray(b).view(kind)
     largest = left.shape[-1] * (2**14 if signed else 255**2)
     carrier: type[np.generic] = np.float32 if largest <= 2**24 else np.float64 if largest <= 2**53 else np.int64
-    with one_blas_thread():
+    with one_blas_thread:
         product: NDArray[Any] = np.matmul(left.astype(carrier), right.astype(carrier)).astype(np.int64)
     if acc is not None:
         product = product + np.asarray(acc).astype(np.int64)

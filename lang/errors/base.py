@@ -7,9 +7,10 @@ TilewrightError
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from types import MappingProxyType
+from typing import ClassVar, Self, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,28 @@ class Span:
 
 
 class TilewrightError(Exception):
-    """The root of every error that Tilewright raises on purpose."""
+    """The root of every error that Tilewright raises on purpose.
+
+    Errors cross processes (pools, campaigns): what is plain among their fields travels, and so does their text.
+    """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        fields = {name: value for name, value in self.__dict__.items() if _travels(value)}
+        return (_restored, (type(self), self.args, fields))
+
+
+def _restored(kind: type[TilewrightError], arguments: tuple[object, ...], fields: dict[str, object]) -> TilewrightError:
+    error = kind.__new__(kind)
+    error.args = arguments
+    error.__dict__.update(fields)
+    return error
+
+
+def _travels(value: object) -> bool:
+    """Whether a field is plain data, which any process can read."""
+    if isinstance(value, tuple | list):
+        return all(map(_travels, cast("list[object]", value)))
+    return value is None or isinstance(value, str | int | float | bool | Span)
 
 
 class CompilationError(TilewrightError):
@@ -54,13 +76,17 @@ class CompilationError(TilewrightError):
     expected: ClassVar[str] = ""
     hint: ClassVar[str] = ""
 
+    facts: Mapping[str, object] = MappingProxyType({})  # what an error from another process has left of them
+
     def __init__(self, **facts: object) -> None:
         self.facts = facts
+        advice = {"expected": self.expected.format(**facts), "hint": self.hint.format(**facts)}
+        self.advice = [f"{label}: {text}" for label, text in advice.items() if text]
+        self.text = self.message.format(**facts)
         self.spans: list[Span] = []
         self.closed = False  # True once the innermost function has been left: further spans are callers
         self.library = ""  # the function of the language, written in kernel code, that the mistake came up in
-        super().__init__(self.message.format(**facts))
-        self._advice()
+        super().__init__(self.text)
 
     def at(self, span: Span) -> Self:
         """Add the place of the mistake, or the place of a call that led to it."""
@@ -73,15 +99,11 @@ class CompilationError(TilewrightError):
             yield str(self.spans[0])
             yield self.spans[0].render()
         within = f"in `tl.{self.library}`: " if self.library else ""
-        yield f"error: {within}{self.message.format(**self.facts)}"
-        yield from self._advice()
+        yield f"error: {within}{self.text}"
+        yield from self.advice
         for span in self.spans[1:]:
             yield f"called from {span}"
             yield span.render()
-
-    def _advice(self) -> list[str]:
-        texts = {"expected": self.expected.format(**self.facts), "hint": self.hint.format(**self.facts)}
-        return [f"{label}: {text}" for label, text in texts.items() if text]
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

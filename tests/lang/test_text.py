@@ -407,3 +407,27 @@ def test_damaged_text_gives_a_module_or_a_parse_error(data: st.DataObject) -> No
         assert 1 <= error.line <= text.count("\n") + 1
     else:
         assert print_module(parse_module(print_module(module))) == print_module(module)
+
+
+CONSTANT = "module {{\nkernel @k() {{\n  %c = constant {{value = {}}} : i32\n  return\n}}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (CONSTANT.format("(" * 9000 + ")" * 9000), "nested too deeply to be read"),
+        ("module {\nkernel @k(%a: i1) {\n" + "  if %a {\n^then:\n" * 9000, "nested too deeply to be read"),
+        (
+            'module {\nkernel @k() loc("a":1:1' + ' at "b":1:1' * 9000 + ") {\n  return\n}\n}\n",
+            "nested too deeply to be read",
+        ),
+        (CONSTANT.format("1" * 5000), "an integer of 5000 characters fits no type"),
+        (CONSTANT.format("1e999"), "a number beyond f64; infinity is written inf"),
+        (CONSTANT.format("\u0663"), "expected a token, found '\u0663'"),
+        (CONSTANT.format("tile<" + "9" * 5000 + "xf32>"), "a tile with more elements than can be"),
+    ],
+)
+def test_monstrous_texts_are_refused_like_others(text: str, message: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse_module(text)
+    assert str(caught.value).split("\n")[0].endswith(message)
