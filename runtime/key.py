@@ -10,27 +10,21 @@ from __future__ import annotations
 
 import inspect
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache, singledispatch
 from hashlib import sha256
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tilewright import lang
-from tilewright.lang import (
-    ConstexprFunction,
-    DeviceFunction,
-    constexpr,
-    dtype,
-    knobs,
-    type_text,
-)
+from tilewright.lang import ConstexprFunction, DeviceFunction, constexpr, dtype, knobs, type_text
 
 from ._lazy import package_version
 from .errors import ArgumentError
@@ -131,7 +125,7 @@ def _(value: np.generic) -> bytes:
 
 @encode.register
 def _(value: Enum) -> bytes:
-    return _tagged("enum", _name(type(value)), value.name.encode())
+    return _tagged("enum", _name(type(value)), value.name.encode(), _or_opaque(value.value))
 
 
 @encode.register
@@ -160,8 +154,22 @@ def _(value: ModuleType) -> bytes:
 
 
 @encode.register(type)
-def _(value: type) -> bytes:
-    return _tagged("type", _name(value))
+def _(value: type[Any]) -> bytes:
+    """A class by its name, with what kernels read of it: the members of an enum, the defaults of a named tuple."""
+    facts: dict[str, Any] = getattr(value, "_field_defaults", {})
+    if issubclass(value, Enum):
+        facts = {name: member.value for name, member in cast("type[Enum]", value).__members__.items()}
+    fields_of: tuple[str, ...] = getattr(value, "_fields", ())
+    parts = [_tagged(name, _or_opaque(fact)) for name, fact in sorted(facts.items())]
+    return _tagged("type", _name(value), ",".join(fields_of).encode(), *parts)
+
+
+def _or_opaque(value: Any) -> bytes:
+    """The canonical bytes; of a value that has none its type, which is all that can be said of it."""
+    try:
+        return encode(value)
+    except Unencodable:
+        return _tagged("opaque", _name(type(value)))
 
 
 @encode.register
@@ -169,42 +177,66 @@ def _(value: BuiltinFunctionType) -> bytes:
     return _tagged("builtin", _name(value))
 
 
+#: The Python functions that are being encoded, so that those which call each other come to an end.
+_inside: ContextVar[frozenset[FunctionType]] = ContextVar("tilewright_encoding", default=frozenset())
+
+
 @encode.register
 def _(value: FunctionType) -> bytes:
-    """A Python function that runs at compile time: its text, and the numbers and strings it reads from outside."""
+    """A Python function that runs at compile time: its text, its defaults, and what it reads from outside.
+
+    That is its closure and the globals it names, helper functions and what these read included.
+    """
+    active = _inside.get()
+    if value in active:
+        return _tagged("recursion", _name(value))
+    token = _inside.set(active | {value})
     try:
-        text = inspect.getsource(value)
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        names = sorted(set(_names(value.__code__)) & value.__globals__.keys())
+        outside = [_tagged(name, _or_opaque(value.__globals__[name])) for name in names]
+        defaults = [_or_opaque(value.__defaults__ or ()), _or_opaque(value.__kwdefaults__ or {})]
+        return _tagged("python", _name(value), _text(value.__code__), *defaults, *map(_or_opaque, cells), *outside)
+    finally:
+        _inside.reset(token)
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:  # the enclosing function has not assigned it yet
+        return False
+    return True
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The global names that a code object and those inside of it read."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+@cache
+def _text(code: CodeType) -> bytes:
+    """The source of a code object; its byte code where that cannot be read."""
+    try:
+        return inspect.getsource(code).encode()
     except (OSError, TypeError):
-        text = value.__code__.co_code.hex()
-    reads = {name: value.__globals__[name] for name in value.__code__.co_names if name in value.__globals__}
-    plain = {name: read for name, read in reads.items() if _is_plain(read)}
-    return _tagged("python", _name(value), encode(text), encode(plain), encode(value.__defaults__ or ()))
+        return code.co_code
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether this is a number, string or dtype, or a tuple of such."""
-    if isinstance(value, tuple):
-        return all(map(_is_plain, cast("tuple[Any, ...]", value)))
-    return isinstance(value, bool | int | float | str | dtype)
-
-
-#: For each function, what it depended on when its digest was made, and the digest.
-_digests: WeakKeyDictionary[DeviceFunction, tuple[tuple[lang.Dependency, ...], bytes]] = WeakKeyDictionary()
+#: For each function, what it was found to depend on. What these are worth is asked anew at every launch.
+_reaches: WeakKeyDictionary[DeviceFunction, tuple[lang.Dependency, ...]] = WeakKeyDictionary()
 
 
 def function_digest(function: DeviceFunction) -> bytes:
-    """A digest of the function's source, its lines, its defaults, and all that it can reach.
-
-    Remembered until a name that the function reads means something else.
-    """
-    known = _digests.get(function)
-    if known is not None and all(dependency.current() is dependency.value for dependency in known[0]):
-        return known[1]
-    reached = lang.dependencies(function)
+    """A digest of the function's source, its lines, its defaults, and all that it can reach."""
+    reached = _reaches.get(function)
+    if reached is None or any(dependency.current() is not dependency.value for dependency in reached):
+        reached = _reaches[function] = lang.dependencies(function)
     parts = [_own(function), *(_reached(dependency) for dependency in reached)]
-    digest = sha256(_tagged("reach", *parts)).digest()
-    _digests[function] = (reached, digest)
-    return digest
+    return sha256(_tagged("reach", *parts)).digest()
 
 
 def _own(function: DeviceFunction) -> bytes:
@@ -245,7 +277,6 @@ def key_ingredients(
         "signature": lambda: {n: _types(t) for n, t in specialization.signature.items()},
         "constants": lambda: dict(specialization.constants),
         "attributes": lambda: specialization.attributes,
-        "order": lambda: tuple(specialization.bound),
         "options": lambda: options,
         "target": lambda: target,
         "knobs": lambda: knobs.code_changing(),

@@ -20,6 +20,7 @@ import tilewright
 import tilewright.language as tl
 
 N = tl.constexpr(4)
+DEFAULT = 16
 
 
 @tilewright.jit
@@ -28,7 +29,7 @@ def helper(x):
 
 
 @tilewright.jit
-def kernel(x_ptr, n, flag, BLOCK: tl.constexpr = 16):
+def kernel(x_ptr, n, flag, BLOCK: tl.constexpr = DEFAULT):
     offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(x_ptr + offsets, helper(tl.load(x_ptr + offsets, mask=offsets < n)), mask=offsets < n)
 """
@@ -62,7 +63,7 @@ PERTURBED: dict[str, Callable[[JITFunction, Path, pytest.MonkeyPatch], str]] = {
     "device function source": lambda k, d, m: key_of(load(d, SOURCE.replace("x + N", "x - N"))),
     "captured global, value": lambda k, d, m: key_of(load(d, SOURCE.replace("constexpr(4)", "constexpr(5)"))),
     "captured global, type": lambda k, d, m: key_of(load(d, SOURCE.replace("constexpr(4)", "constexpr(4.0)"))),
-    "default argument": lambda k, d, m: key_of(load(d, SOURCE.replace("= 16", "= 32"))),
+    "default argument": lambda k, d, m: key_of(load(d, SOURCE.replace("DEFAULT = 16", "DEFAULT = 32")), BLOCK=16),
     "module name": lambda k, d, m: key_of(load(d, name="other_name")),
     "argument dtype": lambda k, d, m: key_of(k, ARRAY.astype(np.float16), 50, 3),
     "argument sign": lambda k, d, m: key_of(k, ARRAY.view(np.uint32), 50, 3),
@@ -124,6 +125,95 @@ def test_a_changed_global_is_a_miss_at_once(tmp_path: Path) -> None:
     assert key_of(kernel) != before
     space["N"] = constexpr(4)
     assert key_of(kernel) == before
+
+
+AT_COMPILE_TIME = """
+import enum
+from typing import NamedTuple
+
+import tilewright
+import tilewright.language as tl
+
+K = 2
+TABLE = tl.constexpr([1, 2])
+
+
+def helper(n):
+    return n * K
+
+
+def make(n):
+    @tilewright.constexpr_function
+    def scaled(x):
+        return x + n
+
+    return scaled
+
+
+class Mode(enum.Enum):
+    A = 1
+
+
+class Point(NamedTuple):
+    x: int = 1
+
+
+closed = make(3)
+
+
+@tilewright.constexpr_function
+def by_global(x):
+    return (lambda: x * K)()
+
+
+@tilewright.constexpr_function
+def by_helper(x):
+    return helper(x)
+
+
+@tilewright.jit
+def kernel(x_ptr, n, flag):
+    tl.store(x_ptr, by_global(3) + by_helper(3) + closed(3) + Mode.A.value + Point().x + TABLE[0])
+"""
+
+
+def rebound(space: dict[str, Any], name: str, text: str) -> None:
+    """Give a name of the module another meaning."""
+    exec(text, space)
+    assert name in space
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "a global of a constexpr_function": lambda s: s.update(K=5),
+    "a helper of a constexpr_function": lambda s: rebound(s, "helper", "def helper(n):\n    return n * 7\n"),
+    "the closure of a constexpr_function": lambda s: s.update(closed=s["make"](4)),
+    "the value of an enum's member": lambda s: rebound(s, "Mode", "class Mode(enum.Enum):\n    A = 9\n"),
+    "the default of a named tuple": lambda s: rebound(s, "Point", "class Point(NamedTuple):\n    x: int = 6\n"),
+    "a list in a constexpr, changed in place": lambda s: s["TABLE"].value.__setitem__(0, 7),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_runs_at_compile_time_is_a_miss_and_runs_anew(what: str, tmp_path: Path) -> None:
+    kernel = load(tmp_path, AT_COMPILE_TIME)
+    out = np.zeros(1, np.int32)
+    kernel[(1,)](out, 2, 3)
+    before, key_before = int(out[0]), key_of(kernel)
+    assert before == 6 + 6 + 6 + 1 + 1 + 1 and key_of(kernel) == key_before
+    CHANGES[what](kernel.function.__globals__)
+    kernel[(1,)](out, 2, 3)
+    assert key_of(kernel) != key_before
+    assert int(out[0]) != before
+
+
+def test_functions_that_call_each_other_have_a_key(tmp_path: Path) -> None:
+    text = AT_COMPILE_TIME.replace("return n * K", "return n * K if n else by_helper(n)")
+    assert key_of(load(tmp_path, text)) == key_of(load(tmp_path, text))
+
+
+def test_the_rooms_that_make_code_are_in_the_key() -> None:
+    digests = {key.room_digest(rooms) for rooms in (("lang",), ("compiler",), key.CODE_ROOMS)}
+    assert set(key.CODE_ROOMS) == {"lang", "compiler"} and len(digests) == 3
 
 
 HIT: dict[str, Callable[[JITFunction], str]] = {
