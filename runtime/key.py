@@ -158,7 +158,7 @@ def _(value: type[Any]) -> bytes:
     """A class by its name, with what kernels read of it: the members of an enum, the defaults of a named tuple."""
     facts: dict[str, Any] = getattr(value, "_field_defaults", {})
     if issubclass(value, Enum):
-        facts = {name: member.value for name, member in cast("type[Enum]", value).__members__.items()}
+        facts = {name: member.value for name, member in value.__members__.items()}
     fields_of: tuple[str, ...] = getattr(value, "_fields", ())
     parts = [_tagged(name, _or_opaque(fact)) for name, fact in sorted(facts.items())]
     return _tagged("type", _name(value), ",".join(fields_of).encode(), *parts)

@@ -9,7 +9,7 @@ from functools import partial
 from types import BuiltinFunctionType, MethodType
 from typing import Any, cast
 
-from ..constants import unwrap
+from ..constants import constexpr, unwrap
 from ..dtypes import dtype
 from ..errors.operations import BadArguments
 from ..errors.syntax import ConstexprNeeded, NotCallable
@@ -67,6 +67,8 @@ def _make(callee: type[Any], arguments: Arguments, keywords: Keywords) -> Any:
     meaning = BUILTINS.get(callee)
     if meaning is not None:
         return _checked(meaning, arguments, keywords, callee.__name__)
+    if callee is constexpr:
+        _need_constants("tl.constexpr", arguments, keywords, "a runtime value cannot become one; pass it as it is")
     return at_compile_time(f"`{callee.__name__}`", _checked, callee, arguments, keywords)
 
 
@@ -86,8 +88,13 @@ def _call_at_compile_time(callee: Any, arguments: Arguments, keywords: Keywords)
     if meaning is not None:
         return _checked(meaning, arguments, keywords, callee.__name__)
     name = getattr(callee, "__name__", "the function")
+    advice = "use the function of `tl`" if getattr(callee, "__module__", "") == "math" else "pass a constexpr"
+    _need_constants(name, arguments, keywords, advice)
+    return at_compile_time(f"`{name}`", callee, *arguments, **keywords)
+
+
+def _need_constants(name: str, arguments: Arguments, keywords: Keywords, advice: str) -> None:
+    """Raise ConstexprNeeded if an argument is a runtime value."""
     for value in (*arguments, *keywords.values()):
         if is_runtime(value):
-            advice = "use the function of `tl`" if getattr(callee, "__module__", "") == "math" else "pass a constexpr"
             raise ConstexprNeeded(construct=f"the argument of `{name}`", found=describe(value), advice=advice)
-    return at_compile_time(f"`{name}`", callee, *arguments, **keywords)

@@ -227,6 +227,8 @@ def generate(
     """
     try:
         return _generate(function, signature, constants, attributes or {}, options)
+    except CompilationError as error:
+        raise error.with_traceback(None) from error.__cause__
     except CompilerBug as bug:
         bug.reproducer = write_reproducer(function, signature, constants, attributes or {}, bug.what)
         raise
@@ -245,11 +247,9 @@ def _generate(
             _generate_kernel(generator, function, signature, constants, attributes)
         for each in generator.module.functions.values():
             tidy(each)
-    except CompilationError as error:
-        raise error.with_traceback(None) from error.__cause__
     except RecursionError:
         raise _too_deep(generator.active[-1] if generator.active else function) from None
-    except CompilerBug:
+    except (CompilationError, CompilerBug):
         raise
     except Exception as error:
         where = generator.builder.location

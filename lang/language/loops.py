@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..constants import unwrap
+from .arguments import flag, integer
 
 
 class _bounds:
@@ -55,12 +56,18 @@ class range(_bounds):
         disable_licm: Any = False,
     ) -> None:
         super().__init__(arg1, arg2, step)
-        self.num_stages = unwrap(num_stages)
-        self.loop_unroll_factor = unwrap(loop_unroll_factor)
-        self.disallow_acc_multi_buffer = unwrap(disallow_acc_multi_buffer)
-        self.flatten = unwrap(flatten)
-        self.warp_specialize = unwrap(warp_specialize)
-        self.disable_licm = unwrap(disable_licm)
+        self.num_stages = _count("num_stages", num_stages)
+        self.loop_unroll_factor = _count("loop_unroll_factor", loop_unroll_factor)
+        self.disallow_acc_multi_buffer = flag("range", "disallow_acc_multi_buffer", unwrap(disallow_acc_multi_buffer))
+        self.flatten = flag("range", "flatten", unwrap(flatten))
+        self.warp_specialize = flag("range", "warp_specialize", unwrap(warp_specialize))
+        self.disable_licm = flag("range", "disable_licm", unwrap(disable_licm))
+
+
+def _count(argument: str, value: Any) -> int | None:
+    """A number of stages or copies: None for no advice. Raises NeedsConstexpr, BadArgumentKind."""
+    plain = unwrap(value)
+    return None if plain is None else integer("range", argument, plain, "an integer known at compile time, or None")
 
 
 class static_range(_bounds):

@@ -152,7 +152,7 @@ CLASSES: list[tuple[str, type[Exception], str]] = [
     ("x = ODD.RED.method()", syntax.PlainPythonFunction, "`method` is a plain Python function"),
     ("a, b = n", syntax.CannotUnpack, "an int32 scalar cannot be unpacked"),
     ("a, b = (n,)", syntax.CannotUnpack, "a tuple of 1 values"),
-    ("for i in tl.range(n, num_stages=n):\n        pass", syntax.ConstexprNeeded, "`num_stages` of the loop"),
+    ("for i in tl.range(n, num_stages=n):\n        pass", operations.NeedsConstexpr, "range: `num_stages`"),
     ("for i in range(n, 2.5):\n        pass", operations.BadOperand, "range does not take a float32 scalar"),
     ("x = g(1, 2, 3)", operations.BadArguments, "g: too many positional arguments"),
     ("x = g(1, y=2)", operations.BadArguments, "g: got an unexpected keyword argument 'y'"),
