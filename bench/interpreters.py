@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -46,13 +47,14 @@ class Row:
     ratio: float
     triton_error: float
     tilewright_error: float
+    samples: Mapping[str, list[float]]
 
 
 def measure(case: Case, systems: Mapping[str, tuple[ModuleType, ModuleType]], rounds: Mapping[str, int]) -> Row:
     """Run one case under every system, interleaved, and check every result."""
     torch = torch_module()
     kernels = {name: getattr(load_kernels(case.family, *pair), case.kernel) for name, pair in systems.items()}
-    best = dict.fromkeys(systems, float("inf"))
+    samples: dict[str, list[float]] = {name: [] for name in systems}
     error = dict.fromkeys(systems, 0.0)
     for turn in range(max(rounds.values())):
         for name, kernel in kernels.items():
@@ -61,18 +63,35 @@ def measure(case: Case, systems: Mapping[str, tuple[ModuleType, ModuleType]], ro
             tensors = [torch.from_numpy(a.copy()) if isinstance(a, np.ndarray) else a for a in case.arguments]
             start = perf_counter()
             kernel[case.grid](*tensors, **case.constants)
-            best[name] = min(best[name], perf_counter() - start)
+            samples[name].append(perf_counter() - start)
             if turn == 0:
                 error[name] = judge(case, tensors)
     programs = int(np.prod(case.grid))
-    ours, theirs = best["tilewright"], best["triton"]
-    return Row(case.name, programs, theirs, ours, theirs / ours, error["triton"], error["tilewright"])
+    ours, theirs = min(samples["tilewright"]), min(samples["triton"])
+    return Row(case.name, programs, theirs, ours, theirs / ours, error["triton"], error["tilewright"], samples)
 
 
 def judge(case: Case, tensors: list[Any]) -> float:
     """The worst |result - reference| / allowed error."""
     wanted = case.reference()
     return max(bound.utilisation(tensors[index].numpy().astype(np.float64)) for index, bound in wanted.items())
+
+
+def surroundings(triton: ModuleType) -> dict[str, Any]:
+    """What the figures were measured with: versions, commit, processor."""
+    root = Path(__file__).resolve().parent.parent
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)
+    cpus = Path("/proc/cpuinfo")
+    models = [line.partition(":")[2].strip() for line in cpus.read_text().splitlines() if "model name" in line]
+    return {
+        "commit": commit.stdout.strip(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": torch_module().__version__,
+        "triton": triton.__version__,
+        "processor": models[0] if models else platform.machine(),
+        "cores": len(models),
+    }
 
 
 def main(arguments: list[str]) -> int:
@@ -97,7 +116,7 @@ def main(arguments: list[str]) -> int:
     mean = exp(sum(log(row.ratio) for row in rows) / len(rows))
     print(f"geometric mean {mean:.1f}x, least {min(row.ratio for row in rows):.1f}x")
     if options.store:
-        facts = {"numpy": np.__version__, "python": platform.python_version(), "machine": platform.processor()}
+        facts = surroundings(theirs[0])
         with options.store.open("a") as sink:
             sink.writelines(json.dumps(asdict(row) | facts) + "\n" for row in rows)
     return 0
