@@ -16,6 +16,7 @@ f64 operands split each product into itself and its error (TwoProduct) and alway
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def dot(
     return result.reshape(*batch, m, n)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Block:
     """A few matrices to multiply: [P, M, K] and [P, K, N] in f64, accumulators [P, M, N] or None, and what they were.
 
@@ -91,6 +92,12 @@ class _Block:
     def unit(self) -> float:
         """The relative error bound of an f64 sum of the K products and the accumulator."""
         return (self.a.shape[-1] + 2) * _U * _SLACK
+
+    @cached_property
+    def grids(self) -> tuple[F64Array, F64Array]:
+        """The grid of each row of `a` [P, M] and of each column of `b` [P, N] (see `_grid`)."""
+        left, right, _ = self.formats
+        return _grid(self.codes[0], left, 2), _grid(self.codes[1], right, 1)
 
     def rows_and_columns(self, places: Array) -> tuple[Array, Array]:
         """For each place its row of `a` among all P * M, and its column of `b` among all P * N."""
@@ -124,7 +131,10 @@ def _dot_block(result: Array, block: _Block) -> None:
         places = _enclose_all(result, value, norms, block)
         places = np.concatenate([places, _negative_zeros(value, acc)])
     else:
-        result[...] = finish(value, block.out).reshape(-1)
+        if block.out == "f32":  # no NaN is left here, so the plain conversion is the rounding
+            np.copyto(result.reshape(value.shape), value, casting="same_kind")
+        else:
+            result[...] = finish(value, block.out).reshape(-1)
         places = _enclose_again(result, value.reshape(-1), inexact, norms, block) if len(inexact) else inexact
     if len(places):
         _redo(result, places, block)
@@ -143,7 +153,7 @@ def _perhaps_inexact(block: _Block, size: float) -> Array | None:
     if not np.isfinite(size) or (start is not None and start.has_negative_zero):
         return None
     need = size * 2.0**-52
-    rows, columns = (_grid(*pair) for pair in zip(block.codes, block.formats, (2, 1), strict=False))
+    rows, columns = block.grids
     apart: Array | None = None
     if (rows.min(axis=1, initial=np.inf) * columns.min(axis=1, initial=np.inf) < need).any():
         usual = np.partition(columns, columns.shape[1] // 16, axis=1)[:, columns.shape[1] // 16, None]
@@ -161,40 +171,34 @@ def _perhaps_inexact(block: _Block, size: float) -> Array | None:
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """What the bits of accumulators tell without arithmetic: `shifted` are they without sign, less one.
+    """What the bits of accumulators tell without arithmetic, in few passes over them.
 
-    Zeros wrap to the largest code, so that the minimum is that of the nonzero values. Where the accumulators are one
-    value or row for all, only that is looked at; it broadcasts.
+    `shifted` are the codes without sign, less one: zeros wrap to the largest code, so that the minimum is that of the
+    nonzero values. `largest` is the largest magnitude (infinity where there is a NaN), `least_grid` what the last
+    place of the smallest nonzero value is worth: it divides all of them (infinity for zeros only). Where the
+    accumulators are one value or row for all, only that is looked at; it broadcasts.
     """
 
-    codes: Array
     shifted: Array
     fmt: FloatFormat
+    largest: float
+    least_grid: float
+    has_negative_zero: bool
 
     @classmethod
     def of(cls, acc: Array) -> "_Codes":
-        core = acc[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in acc.strides)]
+        core = np.ascontiguousarray(acc[tuple(slice(0, 1) if step == 0 else slice(None) for step in acc.strides)])
         fmt = FORMATS["f32" if acc.dtype == np.float32 else "f64"]
-        codes = core.view(fmt.carrier) if core.flags.c_contiguous else np.ascontiguousarray(core).view(fmt.carrier)
+        codes = core.view(fmt.carrier)
         one = fmt.carrier.type(1)
-        return cls(codes, (codes << one) - one, fmt)
-
-    @property
-    def largest(self) -> float:
-        """The largest magnitude; infinity where one is a NaN."""
-        one = self.fmt.carrier.type(1)
-        top = self.fmt.carrier.type((self.shifted + one).max(initial=0) >> one)
-        value = float(np.array([top]).view(self.fmt.storage)[0])
-        return value if np.isfinite(value) else np.inf
-
-    @property
-    def has_negative_zero(self) -> bool:
-        return bool((self.codes == self.fmt.carrier.type(1 << self.fmt.bits - 1)).any())
-
-    @property
-    def least_grid(self) -> float:
-        """What the last place of the smallest nonzero value is worth: it divides all. Infinity if all are zeros."""
-        return float(_worth(self.shifted.min(initial=np.iinfo(self.shifted.dtype).max), self.fmt))
+        shifted = codes << one
+        top = np.array([shifted.max(initial=0) >> one], fmt.carrier).view(fmt.storage)[0]
+        shifted -= one
+        least = _worth(shifted.min(initial=np.iinfo(shifted.dtype).max), fmt)
+        # As a signed integer -0.0 is the smallest of all codes.
+        signed = codes.view(np.dtype(f"i{codes.dtype.itemsize}"))
+        negative_zero = signed.min(initial=0) == np.iinfo(signed.dtype).min
+        return cls(shifted, fmt, float(top) if np.isfinite(top) else np.inf, float(least), bool(negative_zero))
 
     def grids_below(self, need: float) -> Array:
         """Where the value is nonzero and its last place is worth less than `need`."""
@@ -228,19 +232,23 @@ def _enclose_again(
     size = norms[0].reshape(-1)[row] * norms[1].reshape(-1)[column]  # bounds sum |terms|
     if block.acc is not None:
         size += np.abs(block.acc.reshape(-1)[places])
-    exact = _exact(places, size, block) if len(places) > _FEW_PLACES else False
-    error = np.where(exact, 0.0, block.unit * size)
+    error = block.unit * size
     result[places], open_ = round_enclosure(value[places], error, block.out)
     open_ |= ~np.isfinite(error)
     if block.out == "f64":
         open_ |= error > 0
-    return places[open_]
+    left = places[open_]
+    if len(left) <= _FEW_PLACES:
+        return left
+    exact = _exact(left, size[open_], block)
+    result[left[exact]] = finish(value[left[exact]], block.out)
+    return left[~exact]
 
 
 def _exact(places: Array, size: F64Array, block: _Block) -> NDArray[np.bool_]:
     """For which elements every partial sum is a multiple of a power of two that f64 holds; `size` is sum |terms|."""
     row, column = block.rows_and_columns(places)
-    left, right = (_grid(*pair) for pair in zip(block.codes, block.formats, (2, 1), strict=False))
+    left, right = block.grids
     grid = left.reshape(-1)[row] * right.reshape(-1)[column]
     if block.acc is not None:
         starts = block.acc.reshape(-1)[places][:, None]
