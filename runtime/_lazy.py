@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tilewright.lang import DeviceFunction, Module, TilewrightError
 
 if TYPE_CHECKING:
@@ -42,6 +44,19 @@ def explain(error: TilewrightError, functions: Iterable[DeviceFunction]) -> None
     from .report import explain
 
     explain(error, functions)
+
+
+def small_floats() -> dict[np.dtype[Any], str]:
+    """The name in signatures of each float dtype that NumPy itself lacks."""
+    import ml_dtypes
+
+    return {
+        np.dtype(ml_dtypes.bfloat16): "bf16",
+        np.dtype(ml_dtypes.float8_e5m2): "fp8e5",
+        np.dtype(ml_dtypes.float8_e4m3fn): "fp8e4nv",
+        np.dtype(ml_dtypes.float8_e5m2fnuz): "fp8e5b16",
+        np.dtype(ml_dtypes.float8_e4m3fnuz): "fp8e4b8",
+    }
 
 
 def close_names(name: str, names: Sequence[str]) -> list[str]:

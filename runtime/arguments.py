@@ -8,33 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, cast
 
-import ml_dtypes
 import numpy as np
 
+from ._lazy import small_floats
 from .errors import ArgumentError
-
-#: The name of a NumPy dtype in signatures.
-NUMPY_NAMES: dict[np.dtype[Any], str] = {
-    np.dtype(np.bool_): "i1",
-    np.dtype(np.int8): "i8",
-    np.dtype(np.int16): "i16",
-    np.dtype(np.int32): "i32",
-    np.dtype(np.int64): "i64",
-    np.dtype(np.uint8): "u8",
-    np.dtype(np.uint16): "u16",
-    np.dtype(np.uint32): "u32",
-    np.dtype(np.uint64): "u64",
-    np.dtype(np.float16): "fp16",
-    np.dtype(np.float32): "fp32",
-    np.dtype(np.float64): "fp64",
-    np.dtype(ml_dtypes.bfloat16): "bf16",
-    np.dtype(ml_dtypes.float8_e5m2): "fp8e5",
-    np.dtype(ml_dtypes.float8_e4m3fn): "fp8e4nv",
-    np.dtype(ml_dtypes.float8_e5m2fnuz): "fp8e5b16",
-    np.dtype(ml_dtypes.float8_e4m3fnuz): "fp8e4b8",
-}
 
 #: The name of a torch dtype, by its own (`str(dtype)` without "torch.").
 TORCH_NAMES: dict[str, str] = {
@@ -56,6 +36,25 @@ TORCH_NAMES: dict[str, str] = {
     "float8_e5m2fnuz": "fp8e5b16",
     "float8_e4m3fnuz": "fp8e4b8",
 }
+
+
+@cache
+def numpy_names() -> dict[np.dtype[Any], str]:
+    """The name of each NumPy dtype in signatures, built at first use: the small floats are slow to import."""
+    return {
+        np.dtype(np.bool_): "i1",
+        np.dtype(np.int8): "i8",
+        np.dtype(np.int16): "i16",
+        np.dtype(np.int32): "i32",
+        np.dtype(np.int64): "i64",
+        np.dtype(np.uint8): "u8",
+        np.dtype(np.uint16): "u16",
+        np.dtype(np.uint32): "u32",
+        np.dtype(np.uint64): "u64",
+        np.dtype(np.float16): "fp16",
+        np.dtype(np.float32): "fp32",
+        np.dtype(np.float64): "fp64",
+    } | small_floats()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +100,11 @@ def array_argument(value: Any) -> ArrayArgument | None:
 
 
 def _name(dtype: np.dtype[Any]) -> str:
-    name = NUMPY_NAMES.get(dtype)
+    names = numpy_names()
+    name = names.get(dtype)
     if name is None:
-        swapped = not dtype.isnative and dtype.newbyteorder("=") in NUMPY_NAMES
-        hint = "convert it to the native byte order" if swapped else f"kernels take {', '.join(NUMPY_NAMES.values())}"
+        swapped = not dtype.isnative and dtype.newbyteorder("=") in names
+        hint = "convert it to the native byte order" if swapped else f"kernels take {', '.join(names.values())}"
         raise ArgumentError(f"an array of {dtype} is no kernel argument", hint)
     return name
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tilewright.runtime import ArgumentError, array_argument
-from tilewright.runtime.arguments import NUMPY_NAMES
+from tilewright.runtime.arguments import numpy_names
 
 
 class Interface:
@@ -33,11 +33,11 @@ class Capsule:
         return self.array.__dlpack_device__()
 
 
-@pytest.mark.parametrize("dtype", NUMPY_NAMES, ids=str)
+@pytest.mark.parametrize("dtype", numpy_names(), ids=str)
 def test_every_dtype_has_its_name(dtype: np.dtype[Any]) -> None:
     argument = array_argument(np.zeros(3, dtype))
     assert argument is not None
-    assert (argument.dtype, argument.nbytes, argument.device) == (NUMPY_NAMES[dtype], 3 * dtype.itemsize, "cpu")
+    assert (argument.dtype, argument.nbytes, argument.device) == (numpy_names()[dtype], 3 * dtype.itemsize, "cpu")
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([-2, -1, 1, 2, 3])), min_size=1, max_size=3))

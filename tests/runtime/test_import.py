@@ -12,6 +12,7 @@ LATE: tuple[str, ...] = (
     "cuda",
     "hypothesis",
     "llvmlite",
+    "ml_dtypes",
     "mpmath",
     "rich",
     "tilewright.bench",
