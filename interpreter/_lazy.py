@@ -1,9 +1,10 @@
-"""The late imports of this room: mpmath, which few kernels need, and threadpoolctl, which products do."""
+"""The late imports of this room: mpmath, which few kernels need; threadpoolctl, which products do; the emulator."""
 
 from __future__ import annotations
 
 from functools import cache
 from threading import Lock
+from types import ModuleType
 from typing import Any
 
 
@@ -51,3 +52,13 @@ class _OneBlasThread:
 #: `with one_blas_thread:` around products of tiles, which are too small to gain from more threads; on a busy machine
 #: threads that wait for each other made them ten times slower.
 one_blas_thread = _OneBlasThread()
+
+#: What the room's face takes from the emulator when it is first asked for it.
+EMULATOR = frozenset("BarrierError Counters PtxError PtxModule TrapError UninitializedError load_ptx run_ptx".split())
+
+
+def emulator() -> ModuleType:
+    """The PTX emulator."""
+    from . import ptx
+
+    return ptx

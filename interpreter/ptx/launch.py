@@ -1,0 +1,173 @@
+"""A launch: arguments into parameters, blocks into chunks, chunks through the machine."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from ..batch import Options
+from ..errors import LaunchError
+from ..memory import Buffer, Memory
+from .counters import Counters, Tally
+from .frame import Frame, Triple
+from .machine import Machine
+from .parser import PtxModule
+from .program import Program
+from .spaces import Rows
+from .specials import value_of
+from .syntax import Parameter
+from .types import TYPES
+
+Argument = Buffer | int | float | bytes
+
+_MAX_THREADS = 1024
+_MAX_SHARED = 232_448 + 1024
+_UNSET = 0xA5
+"""What shared and local memory hold before anything was stored."""
+
+
+class Launch:
+    """What all chunks of a launch share. `fuel` is the budget of instructions, None for no limit."""
+
+    def __init__(
+        self, program: Program, grid: Triple, block: Triple, memory: Memory, parameters: bytes, dynamic_shared: int,
+        fuel: int | None, stdout: TextIO,
+    ) -> None:  # fmt: skip
+        self.program, self.grid, self.block, self.memory = program, grid, block, memory
+        self.dynamic_shared = dynamic_shared
+        self.shared_bytes = program.shared_bytes + dynamic_shared
+        self.fuel, self.stdout = fuel, stdout
+        self.issued = 0
+        self.parameters = Rows(1, len(parameters), 0, 0)
+        self.parameters.bytes[: len(parameters)] = np.frombuffer(parameters, np.uint8)
+
+    def shared_rows(self, blocks: int) -> Rows:
+        """New shared memory for some blocks."""
+        return Rows(blocks, self.shared_bytes, _UNSET, self.block[0] * self.block[1] * self.block[2])
+
+    def local_rows(self, threads: int) -> Rows:
+        """New local memory for some threads."""
+        return Rows(threads, self.program.local_bytes, _UNSET, 1)
+
+    def special(self, frame: Frame, name: str) -> npt.NDArray[np.uint64]:
+        """A special register that does not change, for all threads of a chunk."""
+        return value_of(frame, name)
+
+
+def run_ptx(
+    module: PtxModule,
+    entry: str,
+    grid: Sequence[int],
+    block: Sequence[int],
+    arguments: Sequence[Argument],
+    options: Options | None = None,
+    shared_bytes: int = 0,
+    stdout: TextIO | None = None,
+) -> Counters:
+    """Run an entry of a module on a grid of blocks, each (x, y, z) or fewer numbers.
+
+    A Buffer is passed as its address; a number as the parameter's type has it; bytes as they are. `options.fuel` is the
+    budget of instructions, each counted once for all threads that run it together; `options.chunk_bytes` decides how
+    many blocks run at once. `shared_bytes` is the dynamic shared memory of a block. Device prints go to `stdout`.
+
+    Raises LaunchError when the arguments or the launch do not fit the entry, PtxError for what the emulator does not
+    know, MemoryAccessError, UninitializedError, BarrierError, TrapError, DeviceAssertError for what the kernel does
+    wrong, and OutOfFuelError.
+    """
+    options = options or Options()
+    program = program_of(module, entry)
+    extent = _triple(grid), _triple(block)
+    _check_launch(program, *extent, shared_bytes)
+    buffers = [argument for argument in arguments if isinstance(argument, Buffer)]
+    memory = Memory([*buffers, *_module_buffers(program)])
+    parameters = _packed(program, arguments)
+    out = stdout or options.stdout or sys.stdout
+    launch = Launch(program, *extent, memory, parameters, shared_bytes, options.fuel, out)
+    threads = extent[1][0] * extent[1][1] * extent[1][2]
+    blocks = extent[0][0] * extent[0][1] * extent[0][2]
+    at_once = max(1, (options.chunk_bytes >> 6) // threads)
+    tally = Tally(program)
+    with np.errstate(all="ignore"):
+        for first in range(0, blocks, at_once):
+            Machine(Frame(launch, program, first, min(at_once, blocks - first)), tally).run()
+    return tally.counters(launch.issued)
+
+
+def program_of(module: PtxModule, entry: str) -> Program:
+    """The program of an entry, built once for each module. Its global variables keep their values between launches."""
+    found = module.programs.get(entry)
+    if found is None:
+        found = module.programs[entry] = Program(module, module.entry(entry))
+    return found
+
+
+def _module_buffers(program: Program) -> list[Buffer]:
+    return [
+        Buffer.of(variable.name, data, readonly=variable.space == "const" or None)
+        for variable, data in program.data.items()
+        if variable.size
+    ]
+
+
+def _triple(values: Sequence[int]) -> Triple:
+    if not 1 <= len(values) <= 3:
+        raise LaunchError(f"a grid and a block have one to three numbers, found {tuple(values)}")
+    x, y, z = (*values, 1, 1)[:3]
+    return int(x), int(y), int(z)
+
+
+def _check_launch(program: Program, grid: Triple, block: Triple, shared_bytes: int) -> None:
+    """Raise LaunchError for a launch that the entry, or any GPU, refuses."""
+    name, threads = program.entry.name, block[0] * block[1] * block[2]
+    if min(grid) < 0 or min(block) < 1 or threads > _MAX_THREADS:
+        raise LaunchError(f"a grid of {grid} blocks of {block} threads: a block has 1 to {_MAX_THREADS} threads")
+    required, largest = program.entry.reqntid, program.entry.maxntid
+    if required is not None and block != required:
+        raise LaunchError(f"`{name}` needs blocks of {required} threads, found {block}")
+    if largest is not None and threads > largest[0] * largest[1] * largest[2]:
+        raise LaunchError(f"`{name}` takes blocks of at most {largest} threads, found {block}")
+    if program.shared_bytes + shared_bytes > _MAX_SHARED:
+        raise LaunchError(f"{program.shared_bytes + shared_bytes} bytes of shared memory; the largest is {_MAX_SHARED}")
+
+
+def _packed(program: Program, arguments: Sequence[Argument]) -> bytes:
+    """The bytes of the parameters."""
+    parameters = program.entry.parameters
+    if len(arguments) != len(parameters):
+        raise LaunchError(f"`{program.entry.name}` has {len(parameters)} parameters, found {len(arguments)} arguments")
+    out = bytearray(max((p.offset + p.size for p in parameters), default=0))
+    for parameter, argument in zip(parameters, arguments, strict=True):
+        out[parameter.offset : parameter.offset + parameter.size] = _bytes(parameter, argument)
+    return bytes(out)
+
+
+def _bytes(parameter: Parameter, argument: Argument) -> bytes:
+    size = parameter.size
+    if isinstance(argument, bytes):
+        if len(argument) != size:
+            raise LaunchError(f"`{parameter.name}` has {size} bytes, found {len(argument)}")
+        return argument
+    if isinstance(argument, Buffer):
+        if size != 8:
+            raise LaunchError(f"`{parameter.name}` has {size} bytes and cannot hold an address")
+        return (argument.start if argument.origin is None else argument.origin).to_bytes(8, "little")
+    if isinstance(argument, float):
+        return _float_bytes(parameter, argument)
+    if not -(1 << (8 * size - 1)) <= argument < 1 << (8 * size):
+        raise LaunchError(f"`{parameter.name}` has {size} bytes, too few for {argument}")
+    return (int(argument) & (1 << 8 * size) - 1).to_bytes(size, "little")
+
+
+def _float_bytes(parameter: Parameter, argument: float) -> bytes:
+    code = {2: "<e", 4: "<f", 8: "<d"}.get(parameter.size)
+    if code is None or TYPES[parameter.type.partition("[")[0]].kind in "us":
+        raise LaunchError(f"`{parameter.name}` is a {parameter.type}, found the float {argument}")
+    try:
+        return struct.pack(code, argument)
+    except OverflowError:
+        return struct.pack(code, float("inf") if argument > 0 else float("-inf"))

@@ -1,0 +1,190 @@
+"""Loads, stores, prefetches and fences.
+
+Cache operators, eviction hints and prefetch sizes change nothing here. Neither do `.volatile`, `.relaxed`, `.acquire`
+and `.release`: threads run one instruction at a time and see memory in that order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..frame import Frame, Index, spread
+from ..site import Read, Site
+from ..spaces import Access, Cells, resolve
+from ..syntax import Address, Operand, Register, Sink, Variable, Vector
+from ..table import Step, step
+from ..types import TYPES, Array, PtxType
+
+_TYPES = "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"
+_READABLE = "[.<space:global|shared::cta|shared::cluster|shared|local|param::entry|param::func|param|const>]"
+_WRITABLE = "[.<space:global|shared::cta|shared::cluster|shared|local|param::func|param>]"
+_COMMON = "[.<space:global|shared::cta|shared::cluster|shared>]"
+_L1 = "[.<l1:L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate>]"
+_L2 = "[.<l2:L2::evict_normal|L2::evict_first|L2::evict_last>]"
+_POLICY = "[.L2::cache_hint]"
+_PREFETCH = "[.<prefetch:L2::64B|L2::128B|L2::256B>]"
+_VECTOR = f"[.<vec:v2|v4>].<type:{_TYPES}>"
+_WIDE = (".<vec:v8>.<type:b32|u32|s32|f32>", ".<vec:v4>.<type:b64|u64|s64|f64>")
+_SCOPED = ".<scope:cta|cluster|gpu|sys>"
+_COUNT = {"": 1, "v2": 2, "v4": 4, "v8": 8}
+
+
+def space_of(site: Site, address: Address) -> str:
+    """The state space of an access: `param` of a function's own variables is local memory."""
+    name = site.modifiers.get("space", "").partition("::")[0] or "generic"
+    if name == "param" and isinstance(address.base, Variable) and not site.program.is_entry_parameter(address.base):
+        return "local"
+    return name
+
+
+def address_reader(site: Site, operand: Address, space: str) -> Read:
+    """How to compute an address, 64 bits wide."""
+    if isinstance(operand.base, Register):
+        base = operand.base
+        if base.bits not in (32, 64):
+            site.fail(f"`{base.name}` has {base.bits} bits and cannot hold an address")
+        read = site.read(base, TYPES[f"u{base.bits}"])
+        offset = np.uint64(operand.offset & (1 << 64) - 1)
+        if base.bits == 64:
+            return (lambda f, i: read(f, i) + offset) if operand.offset else read
+        narrow = np.uint32(operand.offset & 0xFFFF_FFFF)
+        return lambda frame, index: (read(frame, index) + narrow).astype(np.uint64)
+    value = operand.offset
+    if operand.base is not None:
+        value += site.program.address_of(operand.base, generic=space == "generic")
+    fixed = np.array([value & (1 << 64) - 1], np.uint64)
+    return lambda frame, index: fixed
+
+
+def elements(site: Site, operand: Operand, count: int) -> tuple[Operand, ...]:
+    """The registers of an access: one, or as many as the vector has."""
+    parts = operand.elements if isinstance(operand, Vector) else (operand,)
+    if len(parts) != count:
+        site.fail(f"`{site.instruction.opcode}` needs {count} registers, found {len(parts)}")
+    return parts
+
+
+def access_of(site: Site, type_: PtxType, count: int, verb: str, writes: bool) -> Access:
+    """The kind of access of an instruction."""
+    return Access(site, np.dtype(type_.carrier), type_.bits // 8 * count, verb, writes)
+
+
+def ld(site: Site) -> Step:
+    m = site.modifiers
+    site.arity(2, 3 if m.get("L2__cache_hint") else 2)
+    type_, count = TYPES[m["type"]], _COUNT[m.get("vec", "")]
+    operand = address_operand(site, 1)
+    space = space_of(site, operand)
+    address = address_reader(site, operand, space)
+    targets = elements(site, site.operands[0], count)
+    plain = type_ if type_.kind == "s" else TYPES[f"u{type_.bits}"]
+    writes = [None if isinstance(op, Sink) else site.write(op, plain, wider=True) for op in targets]
+    access = access_of(site, plain, count, "load of", writes=False)
+
+    def run(frame: Frame, index: Index) -> None:
+        found = address(frame, index)
+        if len(found) == 1 and space in ("shared", "local"):
+            found = spread(found, frame.size(index))
+        cells = resolve(access, space, frame, index, found)
+        for number, write in enumerate(writes):
+            if write is not None:
+                write(frame, index, gathered(cells, number, len(found)).view(plain.dtype))
+
+    return run
+
+
+def address_operand(site: Site, number: int) -> Address:
+    """The operand of that number, which must be an address."""
+    operand = site.operands[number]
+    if not isinstance(operand, Address):
+        site.fail(f"`{site.instruction.opcode}` needs an address in brackets")
+    return operand
+
+
+def gathered(cells: list[Cells], number: int, count: int) -> Array:
+    """The values of elements, `number` further on than the addresses."""
+    if len(cells) == 1 and cells[0].chosen is None:
+        view, position, _ = cells[0]
+        return view[number:].take(position) if number else view.take(position)
+    out = np.empty(count, cells[0].view.dtype)
+    for view, position, chosen in cells:
+        out[slice(None) if chosen is None else chosen] = view[position + number]
+    return out
+
+
+def st(site: Site) -> Step:
+    m = site.modifiers
+    site.arity(2, 3 if m.get("L2__cache_hint") else 2)
+    type_, count = TYPES[m["type"]], _COUNT[m.get("vec", "")]
+    operand = address_operand(site, 0)
+    space = space_of(site, operand)
+    address = address_reader(site, operand, space)
+    values = [site.read_bits(op, type_, wider=True) for op in elements(site, site.operands[1], count)]
+    access = access_of(site, type_, count, "store of", writes=True)
+
+    def run(frame: Frame, index: Index) -> None:
+        count = frame.size(index)
+        cells = resolve(access, space, frame, index, spread(address(frame, index), count))
+        for number, value in enumerate(values):
+            scatter(cells, number, value(frame, index), count)
+
+    return run
+
+
+def scatter(cells: list[Cells], number: int, values: Array, count: int) -> None:
+    """Store values to elements, `number` further on than the addresses; where two meet, the later thread's stays."""
+    for view, position, chosen in cells:
+        part = values if chosen is None or len(values) == 1 else values[chosen]
+        view[position + number if number else position] = part
+
+
+_LOADS = (
+    f"ld[.<sem:weak|volatile>]{_READABLE}[.<cop:ca|cg|cs|lu|cv>]{_L1}{_POLICY}{_PREFETCH}{_VECTOR}",
+    f"ld.<space:global>[.<cop:ca|cg|cs>].nc{_L1}{_POLICY}{_PREFETCH}{_VECTOR}",
+    f"ld.<sem:relaxed|acquire>{_SCOPED}{_COMMON}{_L1}{_POLICY}{_PREFETCH}{_VECTOR}",
+    f"ld.<sem:mmio.relaxed>.sys[.<space:global>].<type:{_TYPES}>",
+    f"ldu[.<space:global>]{_VECTOR}",
+    *(f"ld[.<sem:weak>].<space:global>[.nc]{_L1}{_L2}{_POLICY}{_PREFETCH}{wide}" for wide in _WIDE),
+)
+_STORES = (
+    f"st[.<sem:weak|volatile>]{_WRITABLE}[.<cop:wb|cg|cs|wt>]{_L1}{_POLICY}{_VECTOR}",
+    f"st.<sem:relaxed|release>{_SCOPED}{_COMMON}{_L1}{_POLICY}{_VECTOR}",
+    f"st.<sem:mmio.relaxed>.sys[.<space:global>].<type:{_TYPES}>",
+    *(f"st[.<sem:weak>].<space:global>{_L1}{_L2}{_POLICY}{wide}" for wide in _WIDE),
+)
+for _syntax in _LOADS:
+    step(_syntax, "load")(ld)
+for _syntax in _STORES:
+    step(_syntax, "store")(st)
+
+
+def _nothing(site: Site) -> Step:
+    """An instruction that changes nothing here."""
+    return lambda frame, index: None
+
+
+for _syntax in (
+    "membar.<scope:cta|gl|sys>",
+    "fence[.<sem:sc|acq_rel|acquire|release>].<scope:cta|cluster|gpu|sys>",
+    "fence.proxy.<kind:alias|async|async.global|async.shared::cta|async.shared::cluster>",
+    "fence.mbarrier_init.release.cluster",
+):
+    step(_syntax, "fence")(_nothing)
+
+for _syntax in (
+    "prefetch[.<space:global|local>].<level:L1|L2>",
+    "prefetch.global.<level:L2::evict_last|L2::evict_normal>",
+    "prefetchu.L1",
+    "applypriority.global.L2::evict_normal",
+    "discard.global.L2",
+):
+    step(_syntax, "prefetch")(_nothing)
+
+
+@step("createpolicy.fractional.<primary:L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged>"
+      "[.<secondary:L2::evict_first|L2::evict_unchanged>].b64", "move")  # fmt: skip
+def createpolicy(site: Site) -> Step:
+    """A cache policy, which means nothing here; any value will do."""
+    site.arity(1, 2)
+    write = site.write(site.operands[0], TYPES["b64"])
+    return lambda frame, index: write(frame, index, np.zeros(1, np.uint64))

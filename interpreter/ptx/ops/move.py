@@ -1,0 +1,109 @@
+"""Moves between registers, and the conversion of addresses between state spaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..site import Site, bits_type
+from ..spaces import WINDOWS, window_of
+from ..syntax import Register, VariableRef, Vector
+from ..table import Kernel, Modifiers, Step, element, pure, step
+from ..types import CARRIERS, TYPES
+
+_MOVES = "pred|b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"
+
+
+@step(f"mov.<type:{_MOVES}>", "move")
+def mov(site: Site) -> Step:
+    """A register, constant, special register or address; or the parts of a register, packed or unpacked."""
+    site.arity(2)
+    type_ = bits_type(TYPES[site.modifiers["type"]].bits)
+    target, source = site.operands
+    if isinstance(target, Vector):
+        return _unpack(site, target, type_.bits)
+    if isinstance(source, Vector):
+        return _pack(site, source, type_.bits)
+    if isinstance(target, Register) and isinstance(source, Register) and source.index in site.program.tracked:
+        return _copy(site, target, source)
+    if isinstance(source, VariableRef) and type_.bits < 32:
+        site.fail(f"an address does not fit the {type_.bits} bits of `{site.instruction.opcode}`")
+    read, write = site.read(source, type_), site.write(target, type_)
+    return lambda frame, index: write(frame, index, read(frame, index))
+
+
+def _copy(site: Site, target: Register, source: Register) -> Step:
+    """A move may carry a value that was never written: what reads it next is at fault."""
+    if target.bits != source.bits or source.bits != TYPES[site.modifiers["type"]].bits:
+        site.fail(f"`{site.instruction.opcode}` between `{source.name}` and `{target.name}` of another width")
+    tracked = target.index in site.program.tracked
+
+    def run(frame: Any, index: Any) -> None:
+        bits = frame.registers[source.index]
+        bits = np.zeros(1, CARRIERS[source.bits]) if bits is None else bits
+        frame.write(target.index, index, bits if index is None or len(bits) == 1 else bits[index], target.bits)
+        if tracked:
+            at = slice(None) if index is None else index
+            frame.defined[target.index][at] = frame.defined[source.index][at]
+
+    return run
+
+
+def _part_width(site: Site, vector: Vector, width: int) -> int:
+    part, rest = divmod(width, len(vector.elements))
+    if rest or part not in (8, 16, 32):
+        site.fail(f"`{site.instruction.opcode}` cannot have {len(vector.elements)} parts")
+    return part
+
+
+def _unpack(site: Site, target: Vector, width: int) -> Step:
+    part = _part_width(site, target, width)
+    read = site.read(site.operands[1], bits_type(width))
+    writes = [site.write(op, bits_type(part)) for op in target.elements]
+    carrier = CARRIERS[part]
+
+    def run(frame: Any, index: Any) -> None:
+        bits = read(frame, index)
+        for number, write in enumerate(writes):
+            write(frame, index, (bits >> bits.dtype.type(number * part)).astype(carrier))
+
+    return run
+
+
+def _pack(site: Site, source: Vector, width: int) -> Step:
+    part = _part_width(site, source, width)
+    reads = [site.read(op, bits_type(part)) for op in source.elements]
+    write, carrier = site.write(site.operands[0], bits_type(width)), CARRIERS[width]
+
+    def run(frame: Any, index: Any) -> None:
+        bits: Any = carrier.type(0)
+        for number, read in enumerate(reads):
+            bits = bits | (read(frame, index).astype(carrier) << carrier.type(number * part))
+        write(frame, index, bits)
+
+    return run
+
+
+_SPACES = "shared::cta|shared::cluster|shared|global|local|const|param::entry|param"
+
+
+@pure(f"cvta.<space:{_SPACES}>.<type:u64>", "type <- type", "move")
+def cvta(m: Modifiers) -> Kernel:
+    """From an address in a space to the generic address."""
+    start = np.uint64(WINDOWS.get(m["space"].partition("::")[0], 0))
+    return (lambda x: x + start) if start else element
+
+
+@pure(f"cvta.to.<space:{_SPACES}>.<type:u64>", "type <- type", "move")
+def cvta_to(m: Modifiers) -> Kernel:
+    """From a generic address to the one in a space."""
+    start = np.uint64(WINDOWS.get(m["space"].partition("::")[0], 0))
+    return (lambda x: x - start) if start else element
+
+
+@pure(f"isspacep.<space:{_SPACES}>", "pred <- u64", "move")
+def isspacep(m: Modifiers) -> Kernel:
+    space = m["space"].partition("::")[0]
+    wanted = space if space in WINDOWS else "global"
+    return lambda x: window_of(x) == list((*WINDOWS, "global")).index(wanted)

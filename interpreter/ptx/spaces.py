@@ -1,0 +1,217 @@
+"""The state spaces: where the bytes of an address are, and what is wrong with an address that has none.
+
+Generic addresses are the real ones for global memory; shared, local and parameter memory have windows far above any
+real address. Every access resolves its addresses to elements of typed views (`Cells`) before anything is touched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import MemoryAccessError
+from ..memory import Buffer, Memory
+from ..numerics import FORMATS
+from .frame import Frame, Index
+from .types import Array
+
+if TYPE_CHECKING:
+    from .site import Site
+
+WINDOWS = {"shared": 0x7D00_0000_0000_0000, "local": 0x7E00_0000_0000_0000, "param": 0x7F00_0000_0000_0000}
+"""Where the generic addresses of a space begin."""
+
+_SPAN = np.uint64(56)
+
+_ITEM_BYTES = {name: row.storage.itemsize for row in FORMATS.values() for name in (str(row.storage),)}
+_ITEM_BYTES |= {f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in (8, 16, 32, 64)} | {"bool": 1}
+
+
+class Cells(NamedTuple):
+    """Elements that some threads touch: a typed view, positions in it, and which of the threads (None for all)."""
+
+    view: Array
+    position: NDArray[np.intp]
+    chosen: NDArray[np.intp] | None
+
+
+class Rows:
+    """Memory with one row a thread or a block: `size` bytes each."""
+
+    def __init__(self, rows: int, size: int, fill: int, per: int) -> None:
+        self.size = size
+        self.per = per
+        self.stride = -(-size // 16) * 16
+        self.bytes = np.full(rows * self.stride, fill, np.uint8)
+        self._views: dict[np.dtype[np.generic], Array] = {}
+
+    def typed(self, dtype: np.dtype[np.generic]) -> Array:
+        """All rows as elements of a type."""
+        found = self._views.get(dtype)
+        if found is None:
+            found = self._views[dtype] = self.bytes.view(dtype)
+        return found
+
+
+class Access(NamedTuple):
+    """A kind of access: the instruction, the type of an element, the bytes it touches, and whether it writes."""
+
+    site: Site
+    dtype: np.dtype[np.generic]
+    size: int
+    verb: str
+    writes: bool
+
+
+def window_of(addresses: Array) -> Array:
+    """Which window a generic address lies in: 0 shared, 1 local, 2 parameters, 3 global."""
+    top = (addresses >> _SPAN).astype(np.int64) - 0x7D
+    return np.where((top >= 0) & (top < 3), top, 3)
+
+
+def resolve(access: Access, space: str, frame: Frame, index: Index, addresses: Array) -> list[Cells]:
+    """The elements at the addresses, 64 bits wide, one a thread. Raises MemoryAccessError for one that may not be."""
+    if space == "generic":
+        return _generic(access, frame, index, addresses)
+    if space in ("global", "const"):
+        return _global(access, frame, index, addresses)
+    return [_row_cells(access, space, frame, index, addresses)]
+
+
+def _generic(access: Access, frame: Frame, index: Index, addresses: Array) -> list[Cells]:
+    if int(addresses.max(initial=0)) < WINDOWS["shared"]:
+        return _global(access, frame, index, addresses)
+    window = window_of(addresses)
+    cells: list[Cells] = []
+    threads = frame.indices(index)
+    for number, space in enumerate((*WINDOWS, "global")):
+        chosen = np.flatnonzero(window == number)
+        if len(chosen):
+            local = addresses[chosen] - np.uint64(WINDOWS.get(space, 0))
+            for part in resolve(access, space, frame, threads[chosen], local):
+                inner = chosen if part.chosen is None else chosen[part.chosen]
+                cells.append(Cells(part.view, part.position, inner))
+    return cells
+
+
+def _row_cells(access: Access, space: str, frame: Frame, index: Index, addresses: Array) -> Cells:
+    """Elements of shared, local or parameter memory."""
+    rows = {"shared": frame.shared, "local": frame.local, "param": frame.launch.parameters}[space]
+    size = access.size
+    if len(addresses):
+        worst = int(addresses.max())
+        misaligned = size > 1 and int(np.bitwise_or.reduce(addresses)) & (size - 1)
+        if worst + size > rows.size or misaligned or (access.writes and space == "param"):
+            raise _row_fault(access, space, rows, frame, index, addresses)
+    unit = access.dtype.itemsize
+    position = addresses.view(np.int64) // unit if unit > 1 else addresses.view(np.int64)
+    if rows.per:
+        threads = frame.indices(index)
+        row = threads if rows.per == 1 else threads // rows.per
+        position = position + row * (rows.stride // unit)
+    return Cells(rows.typed(access.dtype), position, None)
+
+
+def _row_fault(
+    access: Access, space: str, rows: Rows, frame: Frame, index: Index, addresses: Array
+) -> MemoryAccessError:
+    size = np.uint64(access.size)
+    outside = (addresses > np.uint64(max(rows.size - access.size, 0))) | (rows.size < access.size)
+    bad = outside | (addresses % size != 0) | (access.writes and space == "param")
+    at = int(np.argmax(bad))
+    address = int(addresses[at])
+    where = f"{access.verb} {access.size} bytes at {space} address {address:#x}"
+    if outside[at]:
+        what = f"{where}, out of bounds: there are {rows.size} bytes"
+    elif address % access.size:
+        what = f"{where}: misaligned, it needs a multiple of {access.size}"
+    else:
+        what = f"{where}, which is read-only"
+    return access.site.fault(MemoryAccessError, what, frame, int(frame.indices(index)[at]))
+
+
+def _global(access: Access, frame: Frame, index: Index, addresses: Array) -> list[Cells]:
+    """Elements of the launch's buffers."""
+    memory = frame.launch.memory
+    if not len(addresses):
+        return []
+    low, high = int(addresses.min()), int(addresses.max())
+    if high >= 1 << 63:
+        raise _global_fault(access, memory, frame, index, addresses)
+    buffer = memory.holding(low, high + access.size)
+    if buffer is not None:
+        return [Cells(*_cells(access, buffer, memory, frame, index, addresses, addresses), None)]
+    where = memory.locate(addresses.view(np.int64))
+    found: list[Cells] = []
+    for number in np.unique(where).tolist():
+        if number < 0:
+            raise _global_fault(access, memory, frame, index, addresses)
+        chosen = np.flatnonzero(where == number)
+        own = memory.extents[number]
+        view, position = _cells(access, own, memory, frame, index, addresses, addresses[chosen])
+        found.append(Cells(view, position, chosen))
+    return found
+
+
+def _cells(
+    access: Access, buffer: Buffer, memory: Memory, frame: Frame, index: Index, every: Array, addresses: Array
+) -> tuple[Array, NDArray[np.intp]]:
+    size, unit = access.size, access.dtype.itemsize
+    misaligned = size > 1 and int(np.bitwise_or.reduce(addresses)) & (size - 1)
+    outside = int(addresses.min()) < buffer.start or int(addresses.max()) + size > buffer.end
+    if misaligned or outside or (access.writes and buffer.readonly):
+        raise _global_fault(access, memory, frame, index, every)
+    view, origin = buffer.typed(access.dtype)
+    offset = addresses.view(np.int64) - origin
+    return view, offset >> (unit.bit_length() - 1)
+
+
+def _global_fault(access: Access, memory: Memory, frame: Frame, index: Index, addresses: Array) -> MemoryAccessError:
+    """The error for the first thread whose address is bad."""
+    at = next(n for n, a in enumerate(addresses.tolist()) if _is_bad(access, memory, a))
+    what = _explain(access, memory, int(addresses[at]))
+    return access.site.fault(MemoryAccessError, what, frame, int(frame.indices(index)[at]))
+
+
+def _is_bad(access: Access, memory: Memory, address: int) -> bool:
+    if address >= 1 << 63 or address % access.size:
+        return True
+    buffer = memory.holding(address, address + access.size)
+    return buffer is None or (access.writes and buffer.readonly)
+
+
+def _explain(access: Access, memory: Memory, address: int) -> str:
+    """What is wrong with an access to an address."""
+    size, verb = access.size, f"{access.verb} {access.size} bytes"
+    where = f"byte address {address:#x}"
+    if address == 0:
+        return f"{verb} at a null pointer"
+    buffer = memory.holding(address, address + 1) if address < 1 << 63 else None
+    if buffer is None:
+        return f"{verb} at {where}, which is in no argument{_nearest(memory, address)}"
+    touched = f"{verb} at {_element(buffer, address)}"
+    if address % size:
+        return f"{touched}: misaligned, {where} is no multiple of {size}"
+    if address + size <= buffer.end:
+        return f"{touched}, which is read-only"
+    return f"{touched}, out of bounds: it ends {buffer.end - address} bytes further ({where})"
+
+
+def _element(buffer: Buffer, address: int) -> str:
+    """The element of an argument at an address, also outside; its byte where the argument's dtype is not known."""
+    pointer = buffer.start if buffer.origin is None else buffer.origin
+    number, rest = divmod(address - pointer, _ITEM_BYTES.get(buffer.dtype, 1))
+    inside = f" (byte {rest} of it)" if rest else ""
+    return f"{'element' if buffer.dtype in _ITEM_BYTES else 'byte'} {number}{inside} of {buffer.describe()}"
+
+
+def _nearest(memory: Memory, address: int) -> str:
+    """Which element of the closest argument would be at an address, and how far outside that is."""
+    buffer = memory.nearest(address) if address < 1 << 62 else None
+    if buffer is None:
+        return ""
+    if address < buffer.start:
+        return f": it would be {_element(buffer, address)}, {buffer.start - address} bytes before it"
+    return f": it would be {_element(buffer, address)}, {address - buffer.end} bytes past its end"
