@@ -4,6 +4,38 @@ The room for layout choice, the passes and the lowering to LLVM for each target.
 `lang`'s IR and never imports it.
 """
 
+from .compile import STAGES, Compiled, Metadata, compile_module
+from .cubin import resources
+from .errors import (
+    AssemblerError,
+    BadOption,
+    LoweringError,
+    NeedsConversion,
+    NoAssembler,
+    NotCompiledYet,
+    NotOnTarget,
+    UnknownTarget,
+)
 from .not_lowered import NOT_LOWERED
+from .nvjitlink import assemble
+from .targets import TARGETS, Target
 
-__all__ = ["NOT_LOWERED"]
+__all__ = [
+    "AssemblerError",
+    "BadOption",
+    "Compiled",
+    "LoweringError",
+    "Metadata",
+    "NOT_LOWERED",
+    "NeedsConversion",
+    "NoAssembler",
+    "NotCompiledYet",
+    "NotOnTarget",
+    "STAGES",
+    "TARGETS",
+    "Target",
+    "UnknownTarget",
+    "assemble",
+    "compile_module",
+    "resources",
+]

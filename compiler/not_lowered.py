@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from tilewright.lang import OPS
 
-NOT_LOWERED: frozenset[str] = frozenset(OPS)
+NOT_LOWERED: frozenset[str] = frozenset(
+    name for name in OPS if name.startswith(("reduce", "argmin", "argmax")) or name == "dot"
+)

@@ -67,7 +67,7 @@ class KnobRow:
 # --- the kinds ---
 
 _FLAGS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
-_DEVICE = re.compile(r"interpreter|cuda|emulator(:sm_\d{2,3}[af]?)?|")
+_DEVICE = re.compile(r"interpreter|cuda(:\d{1,3})?|emulator(:sm_\d{2,3}[af]?)?|")
 
 
 def _parse_flag(text: str) -> bool:
@@ -116,7 +116,7 @@ FLAG: Kind[bool] = Kind(
 )
 DEVICE: Kind[str] = Kind(
     "str",
-    "'' (where the data is), 'interpreter', 'cuda', 'emulator' or 'emulator:sm_90a'",
+    "'' (where the data is), 'interpreter', 'cuda', 'cuda:1', 'emulator' or 'emulator:sm_90a'",
     _check_device,
     _check_device,
 )
@@ -204,6 +204,7 @@ class Knobs:
     device = Knob(DEVICE, "", "where kernels run; empty: where the data is")
     verify = Knob(FLAG, False, "run the IR verifier after every pass")
     cache_dir = Knob(PATH, "~/.tilewright/cache", "folder of the compiled kernels that are kept")
+    cache_max_bytes = Knob(NATURAL, 1 << 30, "bytes that the kept kernels may take on disk; 0 keeps none")
     debug = Knob(FLAG, False, "keep device_assert in kernels", code_changing=True)
     seed = Knob(NATURAL, 0, "seed of the scheduler that interleaves programs run as coroutines")
     fuel = Knob(

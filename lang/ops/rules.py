@@ -80,6 +80,16 @@ def elementwise(
     )
 
 
+def placed(requested: tuple[Type, ...] | None, *results: Type) -> tuple[Type, ...]:
+    """The result types, each in the layout that was asked for: where a tile lives is for the compiler to choose."""
+    if requested is None or len(requested) != len(results):
+        return results
+    return tuple(
+        want if isinstance(want, TileType) and TileType(want.shape, want.element) == type_ else type_
+        for want, type_ in zip(requested, results, strict=True)
+    )
+
+
 def no_results(types: Sequence[Type], attributes: Attributes, requested: tuple[Type, ...] | None) -> tuple[Type, ...]:
     """The rule of ops without results."""
     return ()

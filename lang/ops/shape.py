@@ -19,7 +19,7 @@ from ..types import (
     shape_of,
     with_shape,
 )
-from .rules import need_one, one_shape
+from .rules import need_one, one_shape, placed
 
 PURE = traits(Trait.PURE)
 Requested = tuple[Type, ...] | None
@@ -48,7 +48,7 @@ def _arange(types: Sequence[Type], attributes: Attributes, requested: Requested)
     start, end = attributes["start"], attributes["end"]
     if not -(2**31) <= start < end <= 2**31:
         raise OpTypeError(f"arange({start}, {end}): the range must be ascending and fit i32")
-    return (TileType((end - start,), I32),)
+    return placed(requested, TileType((end - start,), I32))
 
 
 def _i32(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:
@@ -58,21 +58,21 @@ def _i32(types: Sequence[Type], attributes: Attributes, requested: Requested) ->
 def _splat(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:
     if isinstance(types[0], TileType):
         raise OpTypeError(f"splat takes a scalar, not {types[0]}")
-    return (with_shape(types[0], attributes["shape"]),)
+    return placed(requested, with_shape(types[0], attributes["shape"]))
 
 
 def _broadcast(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:
     old, new = shape_of(types[0]), attributes["shape"]
     if not old or len(old) != len(new) or any(a not in (1, b) for a, b in zip(old, new, strict=True)):
         raise OpTypeError(f"broadcast: {types[0]} does not stretch to {new}")
-    return (with_shape(element_of(types[0]), new),)
+    return placed(requested, with_shape(element_of(types[0]), new))
 
 
 def _expand_dims(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:
     shape, axis = shape_of(types[0]), attributes["axis"]
     if not 0 <= axis <= len(shape):
         raise OpTypeError(f"expand_dims: axis {axis} of {types[0]}")
-    return (with_shape(element_of(types[0]), (*shape[:axis], 1, *shape[axis:])),)
+    return placed(requested, with_shape(element_of(types[0]), (*shape[:axis], 1, *shape[axis:])))
 
 
 def _reshape(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:
@@ -83,7 +83,7 @@ def _reshape(types: Sequence[Type], attributes: Attributes, requested: Requested
     have = types[0].numel if isinstance(types[0], TileType) else 1
     if count != have:
         raise OpTypeError(f"reshape: {types[0]} has {have} elements, {attributes['shape']} has {count}")
-    return (result,)
+    return placed(requested, result)
 
 
 def _permute(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:
@@ -91,13 +91,13 @@ def _permute(types: Sequence[Type], attributes: Attributes, requested: Requested
     order: tuple[int, ...] = attributes["order"]
     if sorted(order) != list(range(len(shape))):
         raise OpTypeError(f"permute: {order} does not permute the dimensions of {types[0]}")
-    return (with_shape(element_of(types[0]), [shape[axis] for axis in order]),)
+    return placed(requested, with_shape(element_of(types[0]), [shape[axis] for axis in order]))
 
 
 def _join(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:
     if element_of(types[0]) != element_of(types[1]):
         raise OpTypeError(f"join: {types[0]} and {types[1]} differ in element type")
-    return (with_shape(element_of(types[0]), (*one_shape("join", types), 2)),)
+    return placed(requested, with_shape(element_of(types[0]), (*one_shape("join", types), 2)))
 
 
 def _split(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:
@@ -105,7 +105,7 @@ def _split(types: Sequence[Type], attributes: Attributes, requested: Requested) 
     if not shape or shape[-1] != 2:
         raise OpTypeError(f"split: the last dimension of {types[0]} must be 2")
     half = with_shape(element_of(types[0]), shape[:-1])
-    return (half, half)
+    return placed(requested, half, half)
 
 
 def _add_ptr(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:

@@ -1,0 +1,1 @@
+"""Facts about IR that passes and lowerings ask for."""

@@ -1,0 +1,94 @@
+"""LLVM text to PTX through llvmlite, with the traps of that road closed.
+
+The pass manager of llvmlite frees nothing by itself and may run once; the target machine must be attached to the
+optimiser, or code around barriers is miscompiled; an intrinsic that does not exist becomes a call in the PTX.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from threading import local
+from typing import Any
+
+from tilewright.lang import CompilerBug
+
+from ._lazy import llvm
+from .targets import Target
+
+TRIPLE = "nvptx64-nvidia-cuda"
+_machines = local()
+
+
+@cache
+def _nvptx() -> Any:
+    """LLVM's NVPTX target, made ready once a process."""
+    binding, _ = llvm()
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding.Target.from_triple(TRIPLE)
+
+
+def machine(target: Target) -> tuple[Any, Any]:
+    """The target machine and the pass builder for a target, one pair a thread."""
+    known: dict[str, tuple[Any, Any]] = _machines.__dict__.setdefault("known", {})
+    if target.name not in known:
+        binding, _ = llvm()
+        made = _nvptx().create_target_machine(
+            cpu=target.name, features=target.features, opt=3, reloc="default", codemodel="default"
+        )
+        tuning = binding.create_pipeline_tuning_options(1)
+        tuning.loop_unrolling = False  # the assembler unrolls; twice is too much
+        tuning.loop_vectorization = False
+        tuning.slp_vectorization = True
+        known[target.name] = made, binding.create_pass_builder(made, tuning)
+    return known[target.name]
+
+
+def header(target: Target) -> str:
+    """The lines that must stand before a module's text for its loads and stores to get the right alignment."""
+    return f'target triple = "{TRIPLE}"\ntarget datalayout = "{machine(target)[0].target_data}"\n'
+
+
+def optimise(module: Any, target: Target) -> None:
+    """Run LLVM's O1 on a parsed module: code generation repeats what O3 would add, at half the price.
+
+    Helpers, where there are any, must be inlined, which is the business of a pass over the module.
+    """
+    _, ffi = llvm()
+    _, passes = machine(target)
+    defined = [function for function in module.functions if not function.is_declaration]
+    if len(defined) == 1:
+        manager = passes.getFunctionPassManager()
+        try:
+            manager.run(defined[0], passes)
+        finally:
+            ffi.lib.LLVMPY_DisposeNewFunctionPassManger(manager)  # llvmlite's own spelling; without it memory leaks
+            manager.detach()
+        return
+    manager = passes.getModulePassManager()
+    try:
+        manager.run(module, passes)
+    finally:
+        ffi.lib.LLVMPY_DisposeNewModulePassManger(manager)
+        manager.detach()
+
+
+def parse(text: str, target: Target) -> Any:
+    """Parse and verify LLVM text. Raises CompilerBug when LLVM refuses it."""
+    binding, _ = llvm()
+    source = header(target) + text
+    try:
+        module = binding.parse_assembly(source, binding.create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise CompilerBug(f"LLVM refuses its input: {error}") from error
+    return module
+
+
+def emit(module: Any, target: Target) -> str:
+    """The PTX of an optimised module. Raises CompilerBug when it calls an intrinsic that does not exist."""
+    ptx = str(machine(target)[0].emit_assembly(module))
+    if stray := re.search(r"^.*\bllvm\.\w.*$", ptx, re.MULTILINE):
+        raise CompilerBug(f"the PTX names an LLVM intrinsic: {stray[0].strip()}")
+    return ptx

@@ -1,0 +1,126 @@
+"""From a module of tile IR to a compiled kernel, with every stage kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any
+
+# What `lang` imports late is reached through it.
+from tilewright import lang
+from tilewright.lang import CompilerBug, Module
+
+from . import backend
+from .clone import clone_module
+from .cubin import Resources, resources
+from .errors import BadOption
+from .lower.kernel import lower, symbol
+from .nvjitlink import assemble
+from .pipeline import GPU_PASSES, TILE_PASSES, Hook, Timing, run_passes
+from .targets import Target, target_named
+
+STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
+WARPS = (1, 2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a launcher must know of a kernel, and what it uses; zeros where there is no cubin."""
+
+    name: str
+    target: str
+    num_warps: int
+    shared: int = 0
+    registers: int = 0
+    stack: int = 0
+    spills: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel at every stage, text but for the bytes of `cubin`, and the seconds that each step took."""
+
+    stages: Mapping[str, Any]
+    metadata: Metadata
+    seconds: Mapping[str, float]
+
+
+def compile_module(
+    module: Module, target: str, num_warps: int = 4, *, until: str = "cubin", hook: Hook | None = None
+) -> Compiled:
+    """Compile a module, which stays as it is, for a target of TARGETS.
+
+    num_warps: a power of two up to 32. until: the last stage that is made. hook: called after each pass with its name
+    and the module. Raises UnknownTarget, BadOption, NotCompiledYet, NeedsConversion, NotOnTarget, NoAssembler and
+    AssemblerError.
+    """
+    if num_warps not in WARPS:
+        raise BadOption(option="num_warps", value=num_warps, expected=f"one of {', '.join(map(str, WARPS))}")
+    if until not in STAGES:
+        raise BadOption(option="until", value=until, expected=f"one of {', '.join(STAGES)}")
+    run = _Run(target_named(target), num_warps, until)
+    work = clone_module(module)
+    work.attributes |= {"num_warps": num_warps, "target": target}
+    run.tile_stages(work, hook)
+    if run.goes_on("llir"):
+        run.code_stages(work)
+    name = symbol(module.kernel.name)
+    used = run.used
+    metadata = Metadata(name, target, num_warps, used.shared, used.registers, used.stack, used.spills)
+    return Compiled(MappingProxyType(run.stages), metadata, MappingProxyType(run.timing.seconds))
+
+
+class _Run:
+    """One compilation: the stages so far, and the time that they took."""
+
+    def __init__(self, target: Target, num_warps: int, until: str) -> None:
+        self.target = target
+        self.num_warps = num_warps
+        self.until = until
+        self.stages: dict[str, Any] = {}
+        self.timing = Timing()
+        self.used = Resources()
+
+    def goes_on(self, stage: str) -> bool:
+        """Whether a stage is wanted."""
+        return STAGES.index(stage) <= STAGES.index(self.until)
+
+    def keep(self, stage: str, content: Any, start: float) -> None:
+        self.stages[stage] = content
+        self.timing.add(stage, start)
+
+    def tile_stages(self, module: Module, hook: Hook | None) -> None:
+        run_passes(module, TILE_PASSES, self.timing, hook)
+        start = perf_counter()
+        self.keep("ttir", lang.print_module(module), start)
+        if self.goes_on("ttgir"):
+            run_passes(module, GPU_PASSES, self.timing, hook)
+            start = perf_counter()
+            self.keep("ttgir", lang.print_module(module), start)
+
+    def code_stages(self, module: Module) -> None:
+        start = perf_counter()
+        text = lower(module, self.target, self.num_warps)
+        self.keep("llir", text, start)
+        if not self.goes_on("ptx"):
+            return
+        start = perf_counter()
+        parsed = backend.parse(text, self.target)
+        self.timing.add("parse", start)
+        start = perf_counter()
+        backend.optimise(parsed, self.target)
+        self.timing.add("optimise", start)
+        start = perf_counter()
+        self.keep("ptx", backend.emit(parsed, self.target), start)
+        if self.goes_on("cubin"):
+            self.assemble(symbol(module.kernel.name))
+
+    def assemble(self, name: str) -> None:
+        start = perf_counter()
+        made = assemble(name, self.stages["ptx"], self.target.name)
+        self.keep("cubin", made.cubin, start)
+        self.used = resources(made.cubin, name, made.log)
+        if self.used.registers == 0:
+            raise CompilerBug(f"the cubin of {name} does not say how many registers it uses")

@@ -1,0 +1,196 @@
+"""The state of lowering one kernel: its text, the registers of each value, and where this thread's elements lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tilewright.lang import Block, LinearLayout, Operation, TileType, Value, element_of
+
+from ..analysis.axis import AxisInfo
+from ..analysis.coalesce import WARP_SIZE
+from ..analysis.placement import Slots, layout_of, slots
+from ..errors import NotCompiledYet, NotOnTarget
+from ..targets import Needs, Target
+from .registry import LOWERINGS
+from .text import SHARED, Text
+
+#: Bytes of the shared buffer through which one value a thread reaches its replicas.
+EXCHANGE_BYTES = 8
+
+
+class Lowering:
+    """Writes a kernel. `values` holds for each value the LLVM names of this thread's registers."""
+
+    def __init__(self, text: Text, target: Target, num_warps: int, facts: dict[Value, AxisInfo]) -> None:
+        self.text = text
+        self.target = target
+        self.num_warps = num_warps
+        self.facts = facts
+        self.values: dict[Value, tuple[str, ...]] = {}
+        self._thread = ""
+        self._places: dict[tuple[LinearLayout, int], str] = {}
+        self._chosen: dict[int, str] = {}
+
+    # Operations
+
+    def block(self, block: Block) -> None:
+        """Write the operations of a block, its terminator left out."""
+        for operation in block.operations:
+            if not operation.definition.is_terminator:
+                self.operation(operation)
+
+    def operation(self, operation: Operation) -> None:
+        """Write one operation. Raises NotCompiledYet and NotOnTarget."""
+        row = LOWERINGS.get(operation.name)
+        operands = operation.operands
+        if row is None or (operands and element_of(operands[0].type) in row.refused):
+            raise NotCompiledYet(operation, form=f" of {element_of(operands[0].type)}" if operands else "")
+        self.need(operation, row.needs)
+        self.text.at(operation.location)
+        row.lower(self, operation)
+
+    def need(self, operation: Operation, needs: Needs, form: str = "") -> None:
+        """Refuse an operation that the target lacks something for."""
+        if not self.target.meets(needs):
+            ptx = f"{needs.ptx // 10}.{needs.ptx % 10}"
+            raise NotOnTarget(operation, form=form, sm=needs.sm, ptx=ptx, target=self.target.name)
+
+    def scalar(self, value: Value) -> str:
+        """The one register of a scalar."""
+        (only,) = self.values[value]
+        return only
+
+    # Threads and places
+
+    @property
+    def threads(self) -> int:
+        return WARP_SIZE * self.num_warps
+
+    @property
+    def thread(self) -> str:
+        """The index of this thread in its block."""
+        if not self._thread:
+            self.text.declarations.add("declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()")
+            self._thread = self.text.at_entry("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()")
+        return self._thread
+
+    def slots(self, value: Value) -> Slots:
+        """Where the elements of a value live; a scalar lives in every thread."""
+        layout = layout_of(value.type)
+        if layout is None:
+            if isinstance(value.type, TileType):
+                raise ValueError(f"{value!r} has no layout")
+            return self.slots_of_scalar()
+        return slots(layout)
+
+    def slots_of_scalar(self) -> Slots:
+        """A scalar lives in every thread."""
+        return Slots(((),), (None,) * (self.threads.bit_length() - 1))
+
+    def place(self, layout: LinearLayout, axis: int) -> str:
+        """The index along an axis of this thread's first element."""
+        if (layout, axis) not in self._places:
+            self._places[layout, axis] = self._compute_place(slots(layout), axis)
+        return self._places[layout, axis]
+
+    def _compute_place(self, where: Slots, axis: int) -> str:
+        """Gather the bits of the thread index that belong to the axis, in runs of neighbours that move together."""
+        moves: dict[int, int] = {}
+        for index, bit in enumerate(where.bits):
+            if bit is not None and bit[0] == axis:
+                shift = bit[1] - index
+                moves[shift] = moves.get(shift, 0) | 1 << index
+        total = "0"
+        for shift, mask in moves.items():
+            part = self.thread
+            if mask != self.threads - 1:
+                part = self.text.at_entry(f"and i32 {part}, {mask}")
+            if shift:
+                part = self.text.at_entry(f"{'shl' if shift > 0 else 'lshr'} i32 {part}, {abs(shift)}")
+            total = part if total == "0" else self.text.at_entry(f"or disjoint i32 {total}, {part}")
+        return total
+
+    def index(self, layout: LinearLayout, register: int, axis: int, start: int = 0) -> str:
+        """The index along an axis of the element in a register, plus `start`."""
+        first, more = self.place(layout, axis), slots(layout).registers[register][axis] + start
+        if first == "0":
+            return str(more)
+        return self.text.value(f"add i32 {first}, {more}") if more else first
+
+    def thread_bit(self, index: int) -> str:
+        """Whether a bit of the thread index is set, as an i1."""
+        masked = self.text.at_entry(f"and i32 {self.thread}, {1 << index}")
+        return self.text.at_entry(f"icmp ne i32 {masked}, 0")
+
+    def chosen(self, where: Slots) -> str:
+        """Whether this thread is the one of its replicas that counts, as an i1; "" when it has none."""
+        mask = where.replica_mask
+        if not mask:
+            return ""
+        if mask not in self._chosen:
+            masked = self.thread if mask == self.threads - 1 else self.text.at_entry(f"and i32 {self.thread}, {mask}")
+            self._chosen[mask] = self.text.at_entry(f"icmp eq i32 {masked}, 0")
+        return self._chosen[mask]
+
+    # Synchronisation
+
+    def barrier(self) -> None:
+        """All threads wait for each other; their accesses before it come before those after it."""
+        if self.num_warps == 1:
+            self.text.call("void", "llvm.nvvm.bar.warp.sync", [("i32", "-1")])
+        else:
+            self.text.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
+
+    def share(self, where: Slots, type_: str, registers: Sequence[str]) -> tuple[str, ...]:
+        """Give every replica what the thread that counts holds in these registers, through shared memory."""
+        if not where.replica_mask or not registers:
+            return tuple(registers)
+        self.text.globals["@exchange"] = (
+            f"@exchange = internal addrspace(3) global [{self.threads * EXCHANGE_BYTES} x i8] poison, align 16"
+        )
+        keep = self.threads - 1 & ~where.replica_mask
+        owner = self.text.at_entry(f"and i32 {self.thread}, {keep}")
+        offset = self.text.at_entry(f"mul i32 {owner}, {EXCHANGE_BYTES}")
+        slot = self.text.at_entry(f"getelementptr i8, {SHARED} @exchange, i32 {offset}")
+        return tuple(self._share_one(where, type_, slot, register) for register in registers)
+
+    def _share_one(self, where: Slots, type_: str, slot: str, register: str) -> str:
+        write, written = self.text.label("share"), self.text.label("shared")
+        self.text.branch(self.chosen(where), write, written)
+        self.text.begin(write)
+        stored, kind = (self.text.value(f"zext i1 {register} to i8"), "i8") if type_ == "i1" else (register, type_)
+        self.text.effect(f"store {kind} {stored}, {SHARED} {slot}, align 8")
+        self.text.jump(written)
+        self.text.begin(written)
+        self.barrier()
+        got = self.text.value(f"load {kind}, {SHARED} {slot}, align 8")
+        self.barrier()
+        return self.text.value(f"trunc i8 {got} to i1") if type_ == "i1" else got
+
+
+def register_count(value: Value) -> int:
+    """How many registers a thread has for a value."""
+    layout = layout_of(value.type)
+    return 1 if layout is None else len(slots(layout).registers)
+
+
+def register_map(dst: LinearLayout, src: LinearLayout, project: Sequence[int]) -> list[int]:
+    """For each register of `dst`, the one of `src` whose place is that place with other strides: see `flat`.
+
+    `project[d]` is the weight that a step along dimension d of dst has in the flat place of src.
+    """
+    weights = flat_weights(src)
+    known = {flat(place, weights): r for r, place in enumerate(slots(src).registers)}
+    return [known[flat(place, project)] for place in slots(dst).registers]
+
+
+def flat(place: Sequence[int], weights: Sequence[int]) -> int:
+    """A place as one number."""
+    return sum(p * w for p, w in zip(place, weights, strict=True))
+
+
+def flat_weights(layout: LinearLayout) -> list[int]:
+    """The row-major weight of each dimension."""
+    shape = layout.shape
+    return [prod(shape[axis + 1 :]) for axis in range(len(shape))]

@@ -1,0 +1,63 @@
+"""The passes in the order in which they run, and the run: timed, checked between passes when asked, and dumped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TypeAlias
+
+# What `lang` imports late is reached through it.
+from tilewright import lang
+from tilewright.lang import Module, knobs
+
+from .passes.barriers import barriers
+from .passes.cse import cse
+from .passes.dce import dce
+from .passes.fold import fold
+from .passes.inline import inline
+from .passes.layouts import assign_layouts
+from .passes.licm import licm
+
+Pass: TypeAlias = Callable[[Module], bool]
+#: Called after each pass with its name and the module.
+Hook: TypeAlias = Callable[[str, Module], None]
+
+#: Values in no place yet. The result is the stage `ttir`.
+TILE_PASSES: tuple[Pass, ...] = (
+    inline,  # everything after looks at one function
+    fold,  # specialised arguments and tile shapes are constants by now
+    cse,  # address arithmetic is written out again at each use
+    licm,  # what a loop does not change is computed once
+    cse,  # what came out of two loops may be the same
+    dce,  # so that no layout is chosen for what nobody wants
+)
+#: Values in threads and registers. The result is the stage `ttgir`.
+GPU_PASSES: tuple[Pass, ...] = (
+    assign_layouts,  # by the accesses; values wanted in two layouts are made twice
+    cse,  # which makes some of them twice in one layout
+    dce,  # and leaves others without users
+    barriers,  # the order of a program's accesses, across its threads
+)
+
+
+@dataclass(slots=True)
+class Timing:
+    """Seconds of each stage and pass, in the order of their first run; a pass that runs twice adds up."""
+
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    def add(self, name: str, start: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+
+
+def run_passes(module: Module, passes: tuple[Pass, ...], timing: Timing, hook: Hook | None = None) -> None:
+    """Run passes over a module, in place. Verifies after each under the knob `verify`."""
+    for each in passes:
+        start = perf_counter()
+        each(module)
+        timing.add(each.__name__, start)
+        if knobs.verify:
+            lang.verify(module)
+        if hook is not None:
+            hook(each.__name__, module)
