@@ -1,33 +1,72 @@
-"""Running kernels: `jit`, specialization, the cache key, launching, and the devices that kernels run on."""
+"""Running kernels: `jit`, specialization, the cache, launching, and the devices that kernels run on."""
 
+import typing
+
+from . import _lazy
 from ._lazy import encode, kernel_key
 from .arguments import ArrayArgument, array_argument
-from .devices import Device, InterpreterDevice, find_device
-from .errors import ArgumentError, DeviceError, GridError, LaunchError, OptionError
+from .artifact import Artifact
+from .devices import CudaDevice, Device, EmulatorDevice, InterpreterDevice, find_device
+from .errors import (
+    ArgumentError,
+    CacheWarning,
+    CudaError,
+    DeviceError,
+    GridError,
+    LaunchError,
+    OptionError,
+)
 from .host import cdiv, next_power_of_2
-from .kernels import CompiledKernel, JITFunction, jit
+from .kernels import CompiledKernel, JITFunction, KernelMetadata, jit
 from .options import CompileOptions
 from .specialization import Specialization, specialize
+
+if typing.TYPE_CHECKING:  # imported when first asked for
+    from .aot import compile_ahead, load_kernel, specialize_text
+    from .cache import KernelCache, kernel_cache
+    from .doctor import Finding, diagnose
+    from .store import BadEntry, Entry, Kept, Store
 
 __all__ = [
     "ArgumentError",
     "ArrayArgument",
+    "Artifact",
+    "BadEntry",
+    "CacheWarning",
     "CompileOptions",
     "CompiledKernel",
+    "CudaDevice",
+    "CudaError",
     "Device",
     "DeviceError",
+    "EmulatorDevice",
+    "Entry",
+    "Finding",
     "GridError",
     "InterpreterDevice",
     "JITFunction",
+    "Kept",
+    "KernelCache",
+    "KernelMetadata",
     "LaunchError",
     "OptionError",
     "Specialization",
+    "Store",
     "array_argument",
     "cdiv",
+    "compile_ahead",
+    "diagnose",
     "encode",
     "find_device",
     "jit",
+    "kernel_cache",
     "kernel_key",
+    "load_kernel",
     "next_power_of_2",
     "specialize",
+    "specialize_text",
 ]
+
+
+def __getattr__(name: str) -> typing.Any:
+    return _lazy.late(__name__, name)

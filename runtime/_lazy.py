@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,9 +11,27 @@ import numpy as np
 from tilewright.lang import DeviceFunction, Module, TilewrightError
 
 if TYPE_CHECKING:
+    from .artifact import Artifact, Request
     from .grid import Extents
     from .options import CompileOptions
     from .specialization import Specialization
+
+
+#: The modules of this room that are imported when one of these names is first asked of the face.
+MODULES: dict[str, tuple[str, ...]] = {
+    "aot": ("compile_ahead", "load_kernel", "specialize_text"),
+    "cache": ("KernelCache", "kernel_cache"),
+    "doctor": ("Finding", "diagnose"),
+    "store": ("BadEntry", "Entry", "Kept", "Store"),
+}
+
+
+def late(face: str, name: str) -> Any:
+    """The value of a name that the face does not hold yet; for `__getattr__`. Raises AttributeError."""
+    for module, names in MODULES.items():
+        if name in names:
+            return getattr(import_module(f".{module}", __package__), name)
+    raise AttributeError(f"module {face!r} has no attribute {name!r}")
 
 
 def encode(value: Any) -> bytes:
@@ -39,11 +58,68 @@ def interpret(module: Module, grid: Extents, payload: Sequence[Any], options: Co
     interpret(module, grid, payload, options)
 
 
+def compiled(request: Request, target: str) -> Artifact:
+    """A kernel compiled for a target, or kept from before. Raises CompilationError."""
+    from .cache import kernel_cache
+
+    return kernel_cache.compiled(request, target)
+
+
+def compile_to_ptx(module: Module, target: str, options: CompileOptions) -> tuple[dict[str, str], dict[str, Any]]:
+    """The stages up to PTX, and the facts that a launch needs. Raises CompilationError and OptionError."""
+    from .compilation import compile_to_ptx
+
+    return compile_to_ptx(module, target, options)
+
+
+def assemble_ptx(name: str, ptx: str, target: str) -> tuple[bytes, dict[str, int]]:
+    """The cubin of PTX, and what the kernel uses. Raises NoAssembler and AssemblerError."""
+    from .compilation import assemble_ptx
+
+    return assemble_ptx(name, ptx, target)
+
+
+def emulate(kernel: Any, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> None:
+    """Run loaded PTX in the emulator. Raises InterpreterError."""
+    from .devices.emulation import emulate
+
+    emulate(kernel, grid, payload, options)
+
+
+def parsed_ptx(artifact: Artifact) -> Any:
+    """A kernel's PTX, ready for `emulate`. Raises PtxError."""
+    from .devices.emulation import parsed_ptx
+
+    return parsed_ptx(artifact)
+
+
+def target_names() -> tuple[str, ...]:
+    """The targets that kernels compile for."""
+    from tilewright.compiler import TARGETS
+
+    return tuple(TARGETS)
+
+
+def cuda_driver() -> Any:
+    """The binding of the CUDA driver. Raises ImportError where the package or the driver is missing."""
+    return import_module("cuda.bindings.driver")
+
+
 def explain(error: TilewrightError, functions: Iterable[DeviceFunction]) -> None:
     """Give a fault of a running kernel a report with source lines. Other errors are left as they are."""
     from .report import explain
 
     explain(error, functions)
+
+
+def llvm_version() -> str:
+    """The versions of llvmlite and of the LLVM inside. Raises ImportError where it is missing."""
+    import llvmlite  # pyright: ignore[reportMissingTypeStubs]
+    import llvmlite.binding  # pyright: ignore[reportMissingTypeStubs]
+
+    binding: Any = llvmlite.binding
+    numbers: tuple[int, ...] = binding.llvm_version_info
+    return f"{llvmlite.__version__}, LLVM {'.'.join(map(str, numbers))}"
 
 
 def small_floats() -> dict[np.dtype[Any], str]:

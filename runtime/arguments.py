@@ -13,6 +13,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from tilewright.lang import dtype, pointer_type, type_text
+
 from ._lazy import small_floats
 from .errors import ArgumentError
 
@@ -62,7 +64,8 @@ class ArrayArgument:
     """An array as a kernel sees it.
 
     `address` is that of its first element; the kernel may touch the `nbytes` bytes from `lowest` on, the span of its
-    elements. `device` is "cpu" or "cuda:N". `owner` keeps the memory alive.
+    elements. `device` is "cpu", "cuda:N", or "cuda" where only the driver knows on which GPU. `owner` keeps the memory
+    alive.
     """
 
     dtype: str
@@ -82,6 +85,8 @@ class ArrayArgument:
 
 def array_argument(value: Any) -> ArrayArgument | None:
     """The argument as an array, or None if it is none. Raises ArgumentError for an array that kernels can't take."""
+    if isinstance(value, ArrayArgument):
+        return value
     if isinstance(value, type):
         return None  # np.float32 itself has an array interface, as a descriptor of its instances
     if isinstance(value, np.ndarray):
@@ -89,7 +94,7 @@ def array_argument(value: Any) -> ArrayArgument | None:
     if hasattr(value, "data_ptr") and hasattr(value, "dtype"):
         return _from_tensor(value)
     if hasattr(value, "__cuda_array_interface__"):
-        return _from_interface(value, value.__cuda_array_interface__, "cuda:0")
+        return _from_interface(value, value.__cuda_array_interface__, "cuda")
     if isinstance(value, np.generic):
         return None  # a scalar, though it has an array interface
     if hasattr(value, "__array_interface__"):
@@ -97,6 +102,41 @@ def array_argument(value: Any) -> ArrayArgument | None:
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _from_dlpack(value)
     return None
+
+
+def stand_in(value: Any) -> Any:
+    """What a kernel can be compiled for in place of an array: a dtype, or an object that says only dtype and address.
+
+    A dtype of NumPy, torch or the language stands for an aligned array of it, and a pointer type of the language for
+    itself. Everything else comes back as it is.
+    """
+    if isinstance(value, dtype):
+        return _nothing(type_text(value.element_ty if isinstance(value, pointer_type) else value))
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return _nothing(_name(np.dtype(cast("Any", value))))
+    return _torch_stand_in(value)
+
+
+def _torch_stand_in(value: Any) -> Any:
+    kind = cast("type[Any]", type(value))
+    if (kind.__module__, kind.__name__) == ("torch", "dtype"):
+        return _nothing(_torch_name(value))
+    if hasattr(value, "dtype") and hasattr(value, "data_ptr") and not hasattr(value, "element_size"):
+        own: Any = value.dtype
+        name = _name(cast("Any", own)) if isinstance(own, np.dtype) else _torch_name(own)
+        return _nothing(name, int(value.data_ptr()))
+    return value
+
+
+def _nothing(name: str, address: int = 0) -> ArrayArgument:
+    return ArrayArgument(name, address, address, 0, (), "cpu", False, None)
+
+
+def _torch_name(own: Any) -> str:
+    name = str(own).removeprefix("torch.")
+    if name not in TORCH_NAMES:
+        raise ArgumentError(f"a tensor of {own} is no kernel argument", f"kernels take {', '.join(TORCH_NAMES)}")
+    return TORCH_NAMES[name]
 
 
 def _name(dtype: np.dtype[Any]) -> str:
@@ -139,11 +179,7 @@ def _from_numpy(array: np.ndarray[Any, Any], owner: Any) -> ArrayArgument:
 
 
 def _from_tensor(tensor: Any) -> ArrayArgument:
-    own = str(tensor.dtype).removeprefix("torch.")
-    if own not in TORCH_NAMES:
-        raise ArgumentError(
-            f"a tensor of {tensor.dtype} is no kernel argument", f"kernels take {', '.join(TORCH_NAMES)}"
-        )
+    name = _torch_name(tensor.dtype)
     itemsize = int(tensor.element_size())
     shape = tuple(int(extent) for extent in tensor.shape)
     strides = [int(stride) * itemsize for stride in tensor.stride()]
@@ -152,7 +188,7 @@ def _from_tensor(tensor: Any) -> ArrayArgument:
     if kind not in ("cpu", "cuda"):
         raise ArgumentError(f"a tensor on device {device} is no kernel argument", "move it to the CPU or a CUDA device")
     where = "cpu" if kind == "cpu" else f"cuda:{getattr(device, 'index', None) or 0}"
-    return _make(TORCH_NAMES[own], int(tensor.data_ptr()), shape, strides, itemsize, where, False, tensor)
+    return _make(name, int(tensor.data_ptr()), shape, strides, itemsize, where, False, tensor)
 
 
 def _from_interface(owner: Any, interface: dict[str, Any], device: str) -> ArrayArgument:

@@ -30,7 +30,27 @@ class OptionError(LaunchError):
 
 
 class DeviceError(LaunchError):
-    """The device that was asked for does not exist here, or the data does not let it be chosen."""
+    """The device that was asked for does not exist here, or the data does not let it be chosen.
+
+    `is_absent`: there is no such device, as opposed to one that can't be used.
+    """
+
+    def __init__(self, what: str, hint: str = "", *, is_absent: bool = False) -> None:
+        super().__init__(what, hint)
+        self.is_absent = is_absent
+
+
+class CudaError(TilewrightError, RuntimeError):
+    """The CUDA driver refused, or a GPU failed. `code` is the driver's name of the error."""
+
+    def __init__(self, what: str, code: str = "", hint: str = "") -> None:
+        super().__init__(f"{what}\nhint: {hint}" if hint else what)
+        self.code = code
+        self.hint = hint
+
+
+class CacheWarning(UserWarning):
+    """Compiled kernels can't be kept on disk. They run all the same; each new process compiles them again."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

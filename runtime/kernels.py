@@ -29,6 +29,8 @@ from tilewright.lang import (
 )
 
 from ._lazy import encode, explain, kernel_key
+from .arguments import stand_in
+from .artifact import RESOURCES, Artifact, Request
 from .devices import Device, choose_device
 from .errors import ArgumentError, OptionError, did_you_mean
 from .grid import Extents, Grid, resolve_grid
@@ -40,18 +42,17 @@ NAMED_TYPES: dict[str, dtype] = {
 }
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class CompiledKernel:
-    """A kernel under one specialization: its IR, its key, and the handle of the device that runs it.
+    """A kernel under one specialization: its code, its key, and the device that runs it.
 
     `assumptions` says for each parameter what it was compiled for: `*fp32:16`, `i32`, `constexpr 64`.
     """
 
     name: str
     key: str
-    module: Module
+    artifact: Artifact
     device: Device
-    handle: Any
     options: CompileOptions
     assumptions: Mapping[str, str]
 
@@ -59,10 +60,60 @@ class CompiledKernel:
         shown = ", ".join(f"{name}: {text}" for name, text in self.assumptions.items())
         return f"<CompiledKernel {self.name}({shown}) on {self.device.name}>"
 
+    @cached_property
+    def handle(self) -> Any:
+        """The kernel as its device launches it; loaded when first needed. Raises DeviceError and CudaError."""
+        return self.device.load(self.artifact)
+
     @property
-    def asm(self) -> dict[str, str]:
-        """The kernel's text at each level, by the names that people know."""
-        return {"ttir": lang.print_module(self.module)}
+    def asm(self) -> Mapping[str, str | bytes]:
+        """The kernel at each level by the names that people know; what nobody needed yet is made when it is read."""
+        return self.artifact.asm
+
+    @property
+    def module(self) -> Module:
+        """The kernel as the frontend made it."""
+        return self.artifact.module
+
+    @property
+    def hash(self) -> str:
+        """The key, under Triton's name."""
+        return self.key
+
+    @property
+    def metadata(self) -> KernelMetadata:
+        """What the kernel was made for, and what it uses. Raises NoAssembler where no assembler can tell."""
+        if "cubin" in self.asm:
+            self.artifact.stage("cubin")
+        used = {name: int(self.artifact.facts.get(name, 0)) for name in RESOURCES}
+        options = {name: getattr(self.options, name) for name in ("num_warps", "num_stages", "num_ctas")}
+        return KernelMetadata(self.name, self.key, self.artifact.target, **options, **used)
+
+    @property
+    def n_regs(self) -> int:
+        """Registers of one thread; 0 where nothing was compiled."""
+        return self.metadata.registers
+
+    @property
+    def n_spills(self) -> int:
+        """Bytes that one thread stores and loads because registers ran out."""
+        return self.metadata.spills
+
+
+@dataclass(frozen=True, slots=True)
+class KernelMetadata:
+    """Facts about a compiled kernel: registers, stack and spilled bytes of a thread, shared bytes of a block."""
+
+    name: str
+    hash: str
+    target: str
+    num_warps: int
+    num_stages: int
+    num_ctas: int
+    registers: int
+    stack: int
+    spills: int
+    shared: int
 
 
 class JITFunction(DeviceFunction):
@@ -93,7 +144,7 @@ class JITFunction(DeviceFunction):
         plain = self._resolve(names, do_not_specialize)
         unaligned = plain | self._resolve(names, do_not_specialize_on_alignment)
         self.rules = {p.name: Rules(p.name not in plain, p.name not in unaligned, p.is_const) for p in self.parameters}
-        self._compiled: dict[str, CompiledKernel] = {}
+        self._compiled: dict[tuple[str, str], CompiledKernel] = {}
 
     def _resolve(self, names: Sequence[str], chosen: Iterable[int | str]) -> set[str]:
         resolved: set[str] = set()
@@ -126,12 +177,39 @@ class JITFunction(DeviceFunction):
         """This kernel, to be launched on that device wherever the data is: `kernel.on("interpreter")[grid](...)`."""
         return Placed(self, device)
 
-    def run(self, *arguments: Any, grid: Grid, device: str = "", **keywords: Any) -> CompiledKernel:
+    def run(self, *arguments: Any, grid: Grid, device: str = "", stream: Any = None, **keywords: Any) -> CompiledKernel:
         """Launch on the grid; what `kernel[grid](*arguments, **keywords)` does.
 
-        Returns the compiled kernel. Raises LaunchError (grid, arguments, options, device), CompilationError (a mistake
-        in the kernel) and InterpreterError (a fault while it ran in the reference).
+        `stream` is where a GPU queues the kernel: a number or an object that has one (by default torch's current
+        stream, or the default stream where torch is not in use). Returns the compiled kernel. Raises LaunchError (grid,
+        arguments, options, device), CompilationError (a mistake in the kernel), CudaError, and InterpreterError (a
+        fault while it ran on the host).
         """
+        if stream is not None and "stream" in self.signature.parameters:
+            keywords, stream = {**keywords, "stream": stream}, None
+        kernel, extents, payload = self._prepare(arguments, grid, device, keywords)
+        if 0 not in extents:
+            self._launch(kernel, extents, payload, stream)
+        return kernel
+
+    def warmup(self, *arguments: Any, grid: Grid = (1,), device: str = "", **keywords: Any) -> CompiledKernel:
+        """Compile and load the kernel that these arguments would launch, and launch nothing.
+
+        A dtype (torch's, NumPy's or `tl`'s) in place of an array stands for an aligned array of it, a pointer type for
+        itself. Raises what `run` raises before it launches.
+        """
+        constants = {parameter.name for parameter in self.parameters if parameter.is_constexpr}
+        constant = [parameter.is_constexpr for parameter in self.parameters] + [False] * len(arguments)
+        given = [v if fixed else stand_in(v) for v, fixed in zip(arguments, constant, strict=False)]
+        named = {name: v if name in constants else stand_in(v) for name, v in keywords.items()}
+        kernel, _, _ = self._prepare(given, grid, device, named)
+        _ = kernel.handle
+        return kernel
+
+    def _prepare(
+        self, arguments: Sequence[Any], grid: Grid, device: str, keywords: Mapping[str, Any]
+    ) -> tuple[CompiledKernel, Extents, list[Any]]:
+        """The kernel for a call, the grid's extents, and what is passed to the kernel."""
         given, keywords = split_options(keywords)
         options = CompileOptions(**given)
         if self.debug:
@@ -140,10 +218,7 @@ class JITFunction(DeviceFunction):
         extents = resolve_grid(grid, {name: _plain(value) for name, value in bound.items()})
         specialization = self.specialize(bound)
         chosen = choose_device(device, specialization.payload)
-        kernel = self.compile(specialization, options, chosen)
-        if 0 not in extents:
-            self._launch(kernel, extents, specialization.payload)
-        return kernel
+        return self.compile(specialization, options, chosen), extents, specialization.payload
 
     def bind_launch(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """The value of each parameter, in order. Raises ArgumentError."""
@@ -185,19 +260,25 @@ class JITFunction(DeviceFunction):
     def compile(self, specialization: Specialization, options: CompileOptions, device: Device) -> CompiledKernel:
         """The kernel under these assumptions, compiled at most once. Raises CompilationError."""
         key = self._key(specialization, options, device.target)
-        kernel = self._compiled.get(key)
+        kernel = self._compiled.get((key, device.name))
         if kernel is None:
-            frontend = FrontendOptions(options.debug or knobs.debug, options.sanitize_overflow)
-            module = lang.generate(
-                self, specialization.signature, specialization.constants, specialization.attributes, frontend
-            )
+            artifact = device.compile(Request(key, options, self._maker(specialization, options)))
             if knobs.print_ir:
-                print(lang.print_module(module), file=sys.stderr)
-            handle = device.load(module)
+                print(artifact.stage("ttir"), file=sys.stderr)
             assumptions = {name: describe(bound) for name, bound in specialization.bound.items()}
-            kernel = CompiledKernel(self.name, key, module, device, handle, options, assumptions)
-            self._compiled[key] = kernel
+            kernel = CompiledKernel(self.name, key, artifact, device, options, assumptions)
+            self._compiled[key, device.name] = kernel
         return kernel
+
+    def _maker(self, specialization: Specialization, options: CompileOptions) -> Callable[[], Module]:
+        """What makes the IR. It holds the assumptions and not the arguments, which may be large."""
+        signature, constants, attributes = (
+            specialization.signature,
+            specialization.constants,
+            specialization.attributes,
+        )
+        frontend = FrontendOptions(options.debug or knobs.debug, options.sanitize_overflow)
+        return lambda: lang.generate(self, signature, constants, attributes, frontend)
 
     def _key(self, specialization: Specialization, options: CompileOptions, target: str) -> str:
         try:
@@ -207,10 +288,11 @@ class JITFunction(DeviceFunction):
             blame = f"argument {names[0]}" if names else "a captured value"
             raise ArgumentError(f"{self.name}: {blame}: {error}") from None
 
-    def _launch(self, kernel: CompiledKernel, extents: Extents, payload: Sequence[Any]) -> None:
+    def _launch(self, kernel: CompiledKernel, extents: Extents, payload: Sequence[Any], stream: Any) -> None:
+        handle = kernel.handle
         try:
             with kernel.device.memory(payload) as reachable:
-                kernel.device.launch(kernel.handle, extents, reachable, kernel.options)
+                kernel.device.launch(handle, extents, reachable, kernel.options, stream)
         except TilewrightError as error:
             explain(error, [self, *(d.value for d in lang.dependencies(self) if isinstance(d.value, DeviceFunction))])
             raise

@@ -2,6 +2,8 @@
 
 from .base import Device
 from .choose import choose_device, find_device
+from .cuda import CudaDevice
+from .emulator import EmulatorDevice
 from .interpreter import InterpreterDevice
 
-__all__ = ["Device", "InterpreterDevice", "choose_device", "find_device"]
+__all__ = ["CudaDevice", "Device", "EmulatorDevice", "InterpreterDevice", "choose_device", "find_device"]

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from tilewright.lang import Module
-
+from ..artifact import Artifact, Request
 from ..grid import Extents
 from ..options import CompileOptions
 
@@ -30,14 +29,20 @@ class Device(Protocol):
         """Facts about the device by name."""
         ...
 
-    def load(self, module: Module) -> Any:
-        """Make a module ready to launch; the handle is for this device's `launch` alone."""
+    def compile(self, request: Request) -> Artifact:
+        """Make the code of a kernel, or find it where it is kept. Raises CompilationError."""
+        ...
+
+    def load(self, artifact: Artifact) -> Any:
+        """Make code ready to launch; the handle is for this device's `launch` alone."""
         ...
 
     def memory(self, payload: Sequence[Any]) -> AbstractContextManager[list[Any]]:
         """While open, the arguments as this device can reach them; copies are written back on leaving."""
         ...
 
-    def launch(self, handle: Any, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> None:
-        """Run every program of the grid on arguments that `memory` gave."""
+    def launch(
+        self, handle: Any, grid: Extents, payload: Sequence[Any], options: CompileOptions, stream: Any = None
+    ) -> None:
+        """Run every program of the grid on arguments that `memory` gave; a GPU queues them on the stream."""
         ...

@@ -16,7 +16,7 @@ from ..options import CompileOptions
 def interpret(module: Module, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> None:
     """Run the kernel on arguments in host memory. Raises InterpreterError when a program fails."""
     names = [argument.name for argument in module.kernel.arguments]
-    arguments = [_buffer(name, part) for name, part in zip(names, payload, strict=True)]
+    arguments = [host_buffer(name, part) for name, part in zip(names, payload, strict=True)]
     execute(module, arguments, grid, run_options(options))
 
 
@@ -25,7 +25,8 @@ def run_options(options: CompileOptions) -> Options:
     return Options(debug=options.debug or knobs.debug, seed=knobs.seed, fuel=knobs.fuel, chunk_bytes=knobs.chunk_bytes)
 
 
-def _buffer(name: str, part: Any) -> Any:
+def host_buffer(name: str, part: Any) -> Any:
+    """An array as the buffer of its bytes; numbers as they are."""
     if not isinstance(part, ArrayArgument):
         return part
     public = parse_type(part.dtype).facts.public  # as NumPy and messages spell it

@@ -10,6 +10,7 @@ from typing import Any
 from tilewright.lang import Module
 
 from .._lazy import interpret
+from ..artifact import Artifact, Request, uncompiled
 from ..grid import Extents
 from ..options import CompileOptions
 from ..staging import on_host
@@ -25,13 +26,19 @@ class InterpreterDevice:
     def properties(self) -> Mapping[str, int]:
         return {"cores": os.cpu_count() or 1}
 
-    def load(self, module: Module) -> Module:
+    def compile(self, request: Request) -> Artifact:
+        """Tile IR, which is what the executor runs. Raises CompilationError."""
+        return uncompiled(request, self.target)
+
+    def load(self, artifact: Artifact) -> Module:
         """The module itself: the executor plans it at its first launch, and keeps the plan while the module lives."""
-        return module
+        return artifact.module
 
     def memory(self, payload: Sequence[Any]) -> AbstractContextManager[list[Any]]:
         return on_host(payload)
 
-    def launch(self, handle: Module, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> None:
-        """Run the kernel. Raises InterpreterError when a program fails."""
+    def launch(
+        self, handle: Module, grid: Extents, payload: Sequence[Any], options: CompileOptions, stream: Any = None
+    ) -> None:
+        """Run the kernel, now: the host has no streams. Raises InterpreterError when a program fails."""
         interpret(handle, grid, payload, options)

@@ -13,6 +13,7 @@ DEFAULTS = {
     "device": "",
     "verify": False,
     "cache_dir": Path.home() / ".tilewright" / "cache",
+    "cache_max_bytes": 1 << 30,
     "debug": False,
     "seed": 0,
     "fuel": 10_000_000,
@@ -23,6 +24,7 @@ DEFAULTS = {
 GOOD = [
     ("device", "interpreter", "interpreter"),
     ("device", "cuda", "cuda"),
+    ("device", "cuda:1", "cuda:1"),
     ("device", "emulator", "emulator"),
     ("device", "emulator:sm_90a", "emulator:sm_90a"),
     ("device", " cuda ", "cuda"),

@@ -1,0 +1,37 @@
+"""The runtime's one door to the compiler. Imported when the first kernel is compiled, for the compiler is large."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from tilewright.compiler import assemble, compile_module, resources
+from tilewright.lang import Module
+
+from .errors import OptionError
+from .options import CompileOptions
+
+WARP = 32
+
+
+def compile_to_ptx(module: Module, target: str, options: CompileOptions) -> tuple[dict[str, str], dict[str, Any]]:
+    """The stages up to PTX, and the facts that a launch needs. Raises CompilationError and OptionError."""
+    if options.num_ctas != 1:
+        raise OptionError(f"option num_ctas={options.num_ctas}: compiled kernels run in clusters of one block")
+    made = compile_module(module, target, options.num_warps, until="ptx")
+    facts = {
+        "name": made.metadata.name,
+        "target": target,
+        "threads": WARP * options.num_warps,
+        "dynamic_shared": 0,
+        "parameters": [str(argument.type) for argument in module.kernel.arguments],
+        "parameter_names": [argument.name for argument in module.kernel.arguments],
+        "cooperative": options.launch_cooperative_grid,
+    }
+    return dict(made.stages), facts
+
+
+def assemble_ptx(name: str, ptx: str, target: str) -> tuple[bytes, dict[str, int]]:
+    """The cubin, and what the kernel uses. Raises NoAssembler and AssemblerError."""
+    made = assemble(name, ptx, target)
+    return made.cubin, asdict(resources(made.cubin, name, made.log))

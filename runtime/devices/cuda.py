@@ -1,0 +1,207 @@
+"""NVIDIA GPUs, through the CUDA driver."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tilewright.lang import CompilationError
+
+from .._lazy import compiled, target_names
+from ..arguments import ArrayArgument
+from ..artifact import Artifact, Request
+from ..errors import ArgumentError, CudaError, DeviceError
+from ..grid import Extents
+from ..options import CompileOptions
+from ..packing import packer
+from .cuda_driver import CUBINS, Driver, driver, version_text
+from .cuda_memory import on_gpu
+
+#: The driver's names of what `properties` tells.
+ATTRIBUTES: dict[str, str] = {
+    "multiprocessor_count": "MULTIPROCESSOR_COUNT",
+    "max_shared_mem": "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+    "max_num_regs": "MAX_REGISTERS_PER_BLOCK",
+    "warpSize": "WARP_SIZE",
+    "sm_clock_rate": "CLOCK_RATE",
+    "mem_clock_rate": "MEMORY_CLOCK_RATE",
+    "mem_bus_width": "GLOBAL_MEMORY_BUS_WIDTH",
+    "l2_cache_size": "L2_CACHE_SIZE",
+    "compute_capability_major": "COMPUTE_CAPABILITY_MAJOR",
+    "compute_capability_minor": "COMPUTE_CAPABILITY_MINOR",
+}
+#: Shared bytes that a block may have without asking.
+FREE_SHARED = 48 * 1024
+#: What the driver says about a cubin that it does not take.
+REFUSED = frozenset(
+    {
+        "CUDA_ERROR_INVALID_IMAGE",
+        "CUDA_ERROR_NO_BINARY_FOR_GPU",
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        "CUDA_ERROR_UNKNOWN",
+        "CUDA_ERROR_NOT_SUPPORTED",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKernel:
+    """A function on a GPU, and how it is launched."""
+
+    function: Any
+    threads: int
+    dynamic_shared: int
+    cooperative: bool
+    packers: tuple[Callable[[Any], bytes], ...]
+
+
+class CudaDevice:
+    """One GPU, in its primary context, which torch and every other CUDA library in the process share.
+
+    Arrays on it are used in place. Host arrays are copied in and out, which waits for the kernel.
+    """
+
+    def __init__(self, ordinal: int = 0, api: Driver | None = None) -> None:
+        """Raises DeviceError where there is no such GPU, or no driver that runs our code."""
+        self.driver = api or driver()
+        self.ordinal = ordinal
+        self.name = f"cuda:{ordinal}"
+        count = int(self.driver.call("cuDeviceGetCount"))
+        if ordinal >= count:
+            raise DeviceError(f"there is no device {self.name!r}: the driver sees {count} GPU{'s' * (count != 1)}")
+        self.device = self.driver.call("cuDeviceGet", ordinal)
+        self.target = target_for(self.properties, target_names())
+        self.context = self.driver.call("cuDevicePrimaryCtxRetain", self.device)
+
+    @property
+    def properties(self) -> Mapping[str, int]:
+        return self._properties
+
+    @cached_property
+    def _properties(self) -> Mapping[str, int]:
+        kinds = self.driver.api.CUdevice_attribute
+        wanted = {name: getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{own}") for name, own in ATTRIBUTES.items()}
+        return {n: int(self.driver.call("cuDeviceGetAttribute", kind, self.device)) for n, kind in wanted.items()}
+
+    @property
+    def description(self) -> str:
+        """The GPU's name, memory and capability, for people."""
+        name = self.driver.call("cuDeviceGetName", 256, self.device).partition(b"\0")[0].decode()
+        memory = int(self.driver.call("cuDeviceTotalMem", self.device)) / 2**30
+        major, minor = (self.properties[f"compute_capability_{part}"] for part in ("major", "minor"))
+        return f"{name}, {memory:.0f} GiB, capability {major}.{minor}, compiled for as {self.target}"
+
+    def compile(self, request: Request) -> Artifact:
+        """Make code for this GPU, or find it where it is kept. Raises CompilationError."""
+        return compiled(request, self.target)
+
+    def load(self, artifact: Artifact) -> LoadedKernel:
+        """Load the cubin, or else the PTX through the driver's own assembler. Raises CudaError and ArgumentError."""
+        facts = artifact.facts
+        packers = tuple(packer(type_) for type_ in facts["parameters"])
+        with self.driver.current(self.context):
+            module = self._load_module(artifact)
+            function = self.driver.call("cuModuleGetFunction", module, artifact.name.encode())
+            shared = int(facts["dynamic_shared"])
+            if shared > FREE_SHARED:
+                kind = self.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                self.driver.call("cuFuncSetAttribute", function, kind, shared)
+        return LoadedKernel(function, int(facts["threads"]), shared, bool(facts["cooperative"]), packers)
+
+    def _load_module(self, artifact: Artifact) -> Any:
+        why = f"the driver, of CUDA {version_text(self.driver.version)}, takes PTX only"
+        if self.driver.version >= CUBINS:
+            try:
+                return self.driver.call("cuModuleLoadData", artifact.stage("cubin"))
+            except CompilationError as error:  # no assembler, or one that refuses
+                why = str(error)
+            except CudaError as error:
+                if error.code not in REFUSED:
+                    raise
+                why = str(error)
+        try:
+            return self.driver.call("cuModuleLoadData", artifact.ptx.encode() + b"\0")
+        except CudaError as error:
+            what = f"{artifact.name}: the driver does not take the PTX, {error}"
+            raise CudaError(f"{what}\nand it could not have a cubin: {why}", error.code) from error
+
+    def memory(self, payload: Sequence[Any]) -> AbstractContextManager[list[Any]]:
+        """The payload itself where it lies on this GPU. Raises DeviceError for arrays on another one."""
+        for part in payload:
+            if isinstance(part, ArrayArgument) and (place := place_of(part)) not in ("cpu", self.name):
+                raise DeviceError(f"an argument lies on {place}, and the kernel was sent to {self.name}")
+        return on_gpu(self.driver, self.context, payload)
+
+    def launch(
+        self,
+        handle: LoadedKernel,
+        grid: Extents,
+        payload: Sequence[Any],
+        options: CompileOptions,
+        stream: Any = None,
+    ) -> None:
+        """Queue the kernel; it may run later. Allocates nothing and waits for nothing. Raises CudaError."""
+        self.driver.check_process()
+        numbers = [part.address if isinstance(part, ArrayArgument) else part for part in payload]
+        packed = [pack(number) for pack, number in zip(handle.packers, numbers, strict=True)]
+        storage = [ctypes.create_string_buffer(part, len(part)) for part in packed]
+        pointers = (ctypes.c_void_p * max(1, len(storage)))(*map(ctypes.addressof, storage))
+        shape = (*grid, handle.threads, 1, 1, handle.dynamic_shared, stream_handle(stream, self.ordinal))
+        with self.driver.current(self.context):
+            if handle.cooperative:
+                self.driver.call("cuLaunchCooperativeKernel", handle.function, *shape, ctypes.addressof(pointers))
+            else:
+                self.driver.call("cuLaunchKernel", handle.function, *shape, ctypes.addressof(pointers), 0)
+
+
+def target_for(properties: Mapping[str, int], targets: Sequence[str]) -> str:
+    """The target whose code runs on a GPU: its own, or an earlier one of its generation.
+
+    Code of a target with a letter (`sm_90a`) runs on that very capability alone. Raises DeviceError.
+    """
+    major, minor = properties["compute_capability_major"], properties["compute_capability_minor"]
+    own = f"sm_{major}{minor}"
+    for name in (f"{own}a", own, *(f"sm_{major}{earlier}" for earlier in range(minor - 1, -1, -1))):
+        if name in targets:
+            return name
+    raise DeviceError(f"nothing compiles for this GPU, which is {own}", f"the targets: {', '.join(targets)}")
+
+
+def stream_handle(stream: Any, ordinal: int) -> int:
+    """The driver's handle of a stream: of the given one, else of torch's current one, else of the default stream.
+
+    Taken are numbers, None, and objects of torch (`cuda_stream`), CuPy (`ptr`) and the protocol `__cuda_stream__`.
+    Raises ArgumentError.
+    """
+    if stream is None:
+        torch: Any = sys.modules.get("torch")
+        if torch is None or not torch.cuda.is_initialized():
+            return 0
+        return int(torch.cuda.current_stream(ordinal).cuda_stream)
+    if isinstance(stream, int):
+        return int(stream)
+    if hasattr(stream, "__cuda_stream__"):
+        method: Any = stream.__cuda_stream__
+        pair: Any = method() if callable(method) else method
+        return int(pair[1])
+    for attribute in ("cuda_stream", "ptr"):
+        if hasattr(stream, attribute):
+            return int(getattr(stream, attribute))
+    raise ArgumentError(f"a {type(stream).__name__} is no stream: {stream!r}", "pass a torch stream or its handle")
+
+
+def place_of(array: ArrayArgument) -> str:
+    """Where an array lies: "cpu" or "cuda:N". Raises DeviceError and CudaError.
+
+    What speaks `__cuda_array_interface__` alone doesn't say on which GPU it is; the driver knows.
+    """
+    if array.device != "cuda":
+        return array.device
+    api = driver()
+    kind = api.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return f"cuda:{int(api.call('cuPointerGetAttribute', kind, array.address))}"

@@ -1,0 +1,153 @@
+"""The command line: `tilewright compile`, `tilewright doctor`, `tilewright cache`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from time import localtime, strftime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tilewright.lang import TilewrightError
+from tilewright.runtime import CompileOptions, Store, compile_ahead, diagnose, find_device, kernel_cache, load_kernel
+
+STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
+COLORS = {"works": "green", "absent": "yellow", "fault": "red"}
+
+app = typer.Typer(
+    help="Compile kernels, see what works on this machine, and look after the cache of compiled kernels.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+cache_app = typer.Typer(help="The kernels that are kept on disk.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
+
+
+def fail(message: str, status: int = 1) -> typer.Exit:
+    """Tell what is wrong, on standard error; the exit to raise."""
+    typer.echo(f"error: {message}", err=True)
+    return typer.Exit(status)
+
+
+def show(table: Table) -> None:
+    """Print a table: as wide as the terminal, or as wide as it wants to be where the output goes to a file."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200
+    console.print(table)
+
+
+@app.command("compile")
+def compile_command(
+    kernel: Annotated[str, typer.Argument(help="path/to/file.py:kernel", show_default=False)],
+    signature: Annotated[str, typer.Option(help='one entry a parameter, such as "*fp32:16, i32, 1024"')],
+    target: Annotated[str, typer.Option(help="sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a or sm_120a")] = "sm_90a",
+    num_warps: Annotated[int, typer.Option(help="warps of 32 threads in a block")] = 4,
+    num_stages: Annotated[int, typer.Option(help="depth of pipelined loops")] = 3,
+    emit: Annotated[str, typer.Option(help=f"stages, of {', '.join(STAGES)}")] = "ptx",
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for the stages, one file each")] = None,
+) -> None:
+    """Compile a kernel without a GPU, and print its stages or write them to a folder."""
+    wanted = [name.strip() for name in emit.split(",") if name.strip()]
+    if unknown := [name for name in wanted if name not in STAGES]:
+        raise fail(f"there is no stage {unknown[0]!r}; the stages: {', '.join(STAGES)}", 2)
+    if output is None and "cubin" in wanted:
+        raise fail("a cubin is no text: name a folder for it with -o", 2)
+    try:
+        options = CompileOptions(num_warps=num_warps, num_stages=num_stages)
+        compiled = compile_ahead(load_kernel(kernel), signature, find_device(f"emulator:{target}"), options)
+        stages = {name: compiled.asm[name] for name in wanted}
+    except TilewrightError as error:
+        raise fail(str(error)) from None
+    if output is None:
+        for name, text in stages.items():
+            typer.echo(f"// {compiled.name}: {name}\n{text}" if len(stages) > 1 else text)
+        return
+    write(output, compiled.name, stages)
+    if "cubin" in stages:
+        used = compiled.metadata
+        typer.echo(
+            f"{used.registers} registers, {used.stack} bytes of stack, {used.spills} bytes spilled, "
+            f"{used.shared} bytes of shared memory"
+        )
+
+
+def write(folder: Path, name: str, stages: dict[str, str | bytes]) -> None:
+    """Write each stage to `folder/name.stage`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for stage, content in stages.items():
+            path = folder / f"{name}.{stage}"
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+            typer.echo(str(path))
+    except OSError as error:
+        raise fail(str(error)) from None
+
+
+@app.command()
+def doctor() -> None:
+    """Try what kernels need on this machine: what works, and why the rest does not. Status 1 if something is broken."""
+    table = Table("what", "state", "found", title="tilewright doctor")
+    broken = False
+    for finding in diagnose():
+        broken |= finding.state == "fault"
+        table.add_row(finding.what, Text(finding.state, COLORS[finding.state]), Text(finding.found))
+    show(table)
+    if broken:
+        raise typer.Exit(1)
+
+
+def opened_store() -> Store:
+    """The folder of kept kernels, or the end of the program."""
+    store = kernel_cache.store()
+    if store is None:
+        raise fail("no kernels are kept: TILEWRIGHT_CACHE_MAX_BYTES is 0, or there is no home folder")
+    return store
+
+
+@cache_app.command("ls")
+def cache_list() -> None:
+    """List the kept kernels, the last used first."""
+    store = opened_store()
+    table = Table("key", "kernel", "target", "stages", "bytes", "last used", title=Text(str(store.folder)))
+    kept = store.survey()
+    for file in kept:
+        facts: Mapping[str, Any] = file.entry.metadata if file.entry else {}
+        stages = ", ".join(file.entry.stages) if file.entry else Text(file.problem, "red")
+        used = strftime("%Y-%m-%d %H:%M:%S", localtime(file.used))
+        name, target = str(facts.get("name", "?")), str(facts.get("target", "?"))
+        table.add_row(file.path.name[:12], Text(name), target, stages, f"{file.size:,}", used)
+    show(table)
+    typer.echo(f"{len(kept)} kernels, {sum(file.size for file in kept):,} of {store.max_bytes:,} bytes")
+
+
+@cache_app.command("verify")
+def cache_verify() -> None:
+    """Check every kept kernel. Status 1 if one is damaged; a damaged one is never used, and replaced when needed."""
+    kept = opened_store().survey()
+    bad = [file for file in kept if file.problem]
+    for file in bad:
+        typer.echo(f"{file.path}: {file.problem}")
+    typer.echo(f"{len(kept)} kernels, {len(bad)} damaged")
+    if bad:
+        raise typer.Exit(1)
+
+
+@cache_app.command("clear")
+def cache_clear() -> None:
+    """Remove every kept kernel."""
+    store = opened_store()
+    try:
+        removed = store.clear()
+    except OSError as error:
+        raise fail(str(error)) from None
+    typer.echo(f"removed {removed} kernels from {store.folder}")
+
+
+def main() -> None:
+    """The entry point of the command `tilewright`."""
+    app()
