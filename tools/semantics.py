@@ -209,7 +209,7 @@ def refreshed(text: str) -> str:
 
     def entry(match: re.Match[str]) -> str:
         row = OPS.get(match["name"])
-        return match[0] if row is None else match[0].replace(match["block"], facts(row))
+        return match[0] if row is None else f"### `{row.name}`\n\n```text\n{facts(row)}```\n"
 
     return ENTRY.sub(entry, text)
 

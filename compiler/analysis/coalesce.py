@@ -1,10 +1,10 @@
-"""Choose a blocked layout for an access so that the lanes of a warp touch neighbouring bytes, in wide vectors."""
+"""Blocked layouts: in which the lanes of a warp touch neighbouring bytes, in wide vectors."""
 
 from __future__ import annotations
 
 from math import prod
 
-from tilewright.lang import LinearLayout, PointerType, TileType, Type, byte_width, element_of, tile_layouts
+from tilewright.lang import LinearLayout, tile_layouts
 
 from .axis_info import AxisInfo
 
@@ -18,21 +18,9 @@ def default_layout(shape: tuple[int, ...], num_warps: int) -> LinearLayout:
     return blocked(shape, 1, tuple(reversed(range(len(shape)))), num_warps)
 
 
-def coalesced_layout(pointer: Type, info: AxisInfo, num_warps: int) -> LinearLayout:
-    """The layout for an access through a tile of pointers about which `info` is known.
-
-    Dimensions go fastest first by contiguity (the later one of equals); a thread gets as many neighbours along the
-    first as alignment, 16 bytes and the number of threads admit.
-    """
-    assert isinstance(pointer, TileType)
-    element = element_of(pointer)
-    assert isinstance(element, PointerType)
-    size = byte_width(element.pointee)
-    rank = len(pointer.shape)
-    order = tuple(sorted(range(rank), key=lambda axis: (-info.contiguity[axis], -axis)))
-    share = max(1, pointer.numel // (WARP_SIZE * num_warps))
-    vector = min(vector_elements(info, order[0], size), share, pointer.shape[order[0]])
-    return blocked(pointer.shape, vector, order, num_warps)
+def fastest_first(info: AxisInfo) -> tuple[int, ...]:
+    """The dimensions of a tile of pointers, by contiguity; the later one of equals comes first."""
+    return tuple(sorted(range(len(info.contiguity)), key=lambda axis: (-info.contiguity[axis], -axis)))
 
 
 def vector_elements(info: AxisInfo, axis: int, size: int) -> int:

@@ -211,6 +211,7 @@ TILE_RULES: dict[str, TileRule] = {
     "split": _split,
     "add_ptr": _add_ptr,
     "hint": lambda operation, operands: (operands[0],),
+    "convert_layout": lambda operation, operands: (operands[0],),
     "reduce_add_i": _folded("add_i"),
     "reduce_add_f": _sum,
     "reduce_xor": _folded("xor"),

@@ -130,6 +130,13 @@ def hint(choices: Choices) -> Case:
     return sketch.finish([sketch.value("hint", (operand,), contiguity=(1,) * rank, constancy=(1,) * rank)])
 
 
+def convert_layout(choices: Choices) -> Case:
+    """Nothing changes; where the compiler puts the two is its choice."""
+    sketch = Sketch("convert_layout", choices)
+    operand = sketch.operand(with_shape(choices.sample(SCALARS), sketch.shape(TILES)))
+    return sketch.finish([sketch.value("convert_layout", (operand,))])
+
+
 SHAPE_STRATEGIES: dict[str, Callable[[Choices], Case]] = {
     "constant": constant,
     "poison": poison,
@@ -145,4 +152,5 @@ SHAPE_STRATEGIES: dict[str, Callable[[Choices], Case]] = {
     "split": split,
     "add_ptr": add_ptr,
     "hint": hint,
+    "convert_layout": convert_layout,
 }

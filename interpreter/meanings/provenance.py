@@ -9,6 +9,7 @@ from ..memory import Root
 #: Ops whose result points into whatever their first operand points into.
 _KEEPS = frozenset(
     ("add_ptr", "splat", "broadcast", "expand_dims", "reshape", "permute", "join", "split", "hint", "bitcast")
+    + ("convert_layout",)
 )
 
 

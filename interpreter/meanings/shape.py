@@ -211,8 +211,8 @@ def add_ptr(operation: Operation) -> Runner:
     return run
 
 
-def hint(operation: Operation) -> Runner:
-    """The operand: a promise changes nothing."""
+def same(operation: Operation) -> Runner:
+    """The operand: a promise changes nothing, nor does where a tile lives."""
     return lambda batch, a: a
 
 
@@ -230,5 +230,6 @@ SHAPE: dict[str, Prepare] = {
     "join": join,
     "split": split,
     "add_ptr": add_ptr,
-    "hint": hint,
+    "hint": same,
+    "convert_layout": same,
 }

@@ -1,5 +1,5 @@
 """The op tables: one row an op, one file a family."""
 
-from . import arith, cast, compare, control, debug, math, memory, reduce, shape
+from . import arith, cast, compare, control, debug, gpu, math, memory, reduce, shape
 
-__all__ = ["arith", "cast", "compare", "control", "debug", "math", "memory", "reduce", "shape"]
+__all__ = ["arith", "cast", "compare", "control", "debug", "gpu", "math", "memory", "reduce", "shape"]

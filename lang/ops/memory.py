@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..contracts import Contracts, Unordered
 from ..opdef import Attribute, Attributes, Effect, OpDef, OpTypeError, Trait, register, traits
 from ..types import BF16, F16, F32, F64, I1, I8, I16, I32, I64, ScalarType, Type, element_of, shape_of, with_element
-from .rules import check_mask, pointee_of
+from .rules import SCRATCH, check_mask, pointee_of
 
 Requested = tuple[Type, ...] | None
 
@@ -110,17 +110,17 @@ ATOMIC = traits(Trait.YIELDS)
 ATOMIC_RMW = register(OpDef(
     "atomic_rmw", ("pointer", "value", "mask?"), _rmw,
     "Replace each value at its address by its combination with `value`, indivisibly; the old value (0 where masked off).",
-    (Attribute("kind", str, choices=tuple(RMW_TYPES)), RMW_SEM, SCOPE), traits=ATOMIC, effect=Effect.READ_WRITE,
+    (Attribute("kind", str, choices=tuple(RMW_TYPES)), RMW_SEM, SCOPE, SCRATCH), traits=ATOMIC, effect=Effect.READ_WRITE,
     contracts=Contracts(Unordered(), ftz=True),  # atom.add.f32 flushes subnormals in global memory
 ))  # fmt: skip
 ATOMIC_CAS = register(OpDef(
     "atomic_cas", ("pointer", "expected", "value"), _cas,
     "Replace the value at each address by `value` if its bits are `expected`'s, indivisibly; the old value.",
-    (RMW_SEM, SCOPE), traits=ATOMIC, effect=Effect.READ_WRITE, contracts=Contracts(Unordered()),
+    (RMW_SEM, SCOPE, SCRATCH), traits=ATOMIC, effect=Effect.READ_WRITE, contracts=Contracts(Unordered()),
 ))  # fmt: skip
 ATOMIC_LOAD = register(OpDef(
     "atomic_load", ("pointer", "mask?"), _atomic_load, "The values, each read indivisibly; 0 where masked off.",
-    (LOAD_SEM, SCOPE), traits=ATOMIC, effect=Effect.READ, contracts=Contracts(Unordered()),
+    (LOAD_SEM, SCOPE, SCRATCH), traits=ATOMIC, effect=Effect.READ, contracts=Contracts(Unordered()),
 ))  # fmt: skip
 ATOMIC_STORE = register(OpDef(
     "atomic_store", ("pointer", "value", "mask?"), _atomic_store, "Write the values, each indivisibly.",
@@ -129,5 +129,5 @@ ATOMIC_STORE = register(OpDef(
 ATOMIC_POLL = register(OpDef(
     "atomic_poll", ("pointer", "expected", "timeout?"), _poll,
     "Read each address until its value is the expected one; false where `timeout` nanoseconds passed first.",
-    (LOAD_SEM, SCOPE), traits=ATOMIC, effect=Effect.READ, contracts=Contracts(Unordered()),
+    (LOAD_SEM, SCOPE, SCRATCH), traits=ATOMIC, effect=Effect.READ, contracts=Contracts(Unordered()),
 ))  # fmt: skip

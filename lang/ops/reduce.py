@@ -23,6 +23,7 @@ from ..types import (
     with_element,
     with_shape,
 )
+from .rules import SCRATCH, placed
 
 Requested = tuple[Type, ...] | None
 AXIS = Attribute("axis", int)
@@ -42,26 +43,26 @@ def _reduction(name: str, admitted: Sequence[ScalarType], indexed: bool) -> Type
         if element_of(types[0]) not in admitted:
             raise OpTypeError(f"{name} does not take {types[0]}")
         reduced = without_axis(name, types[0], attributes["axis"])
-        return (reduced, with_element(reduced, I32)) if indexed else (reduced,)
+        return placed(requested, reduced, with_element(reduced, I32)) if indexed else placed(requested, reduced)
 
     return rule
 
 
 def _simple(name: str, admitted: Sequence[ScalarType], doc: str, contracts: Contracts | None = None) -> OpDef:
     return register(
-        OpDef(name, ("a",), _reduction(name, admitted, False), doc, (AXIS,), traits=PURE, contracts=contracts)
+        OpDef(name, ("a",), _reduction(name, admitted, False), doc, (AXIS, SCRATCH), traits=PURE, contracts=contracts)
     )
 
 
 def _indexed(name: str, admitted: Sequence[ScalarType], doc: str) -> OpDef:
     ties = Attribute("tie_break_left", bool, True)
-    return register(OpDef(name, ("a",), _reduction(name, admitted, True), doc, (AXIS, ties), traits=PURE))
+    return register(OpDef(name, ("a",), _reduction(name, admitted, True), doc, (AXIS, ties, SCRATCH), traits=PURE))
 
 
 def _reduce(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:
     if any(shape_of(t) != shape_of(types[0]) for t in types):
         raise OpTypeError("reduce: the operands differ in shape")
-    return tuple(without_axis("reduce", t, attributes["axis"]) for t in types)
+    return placed(requested, *(without_axis("reduce", t, attributes["axis"]) for t in types))
 
 
 def _dot_element(a: ScalarType, b: ScalarType, acc: ScalarType) -> bool:
@@ -102,7 +103,7 @@ ARGMAX_F = _indexed("argmax_f", FLOATS, "The largest number and its index; NaN l
 REDUCE = register(OpDef(
     "reduce", ("operands*",), _reduce,
     "The left fold of the operands along the axis by the region, which takes N accumulated and N next scalars and yields N.",
-    (AXIS,), ("combine",), PURE, contracts=Contracts(Tree(), {t.name: Tree() for t in FLOATS}),
+    (AXIS, SCRATCH), ("combine",), PURE, contracts=Contracts(Tree(), {t.name: Tree() for t in FLOATS}),
 ))  # fmt: skip
 
 DOT = register(OpDef(
@@ -111,6 +112,7 @@ DOT = register(OpDef(
     (
         Attribute("precision", str, "ieee", ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")),
         Attribute("max_imprecise", int, 0),
+        Attribute("instruction", str, "", ("", "fma", "mma")),
     ),
     traits=PURE, contracts=Contracts(Mma(), {"f64": Sum()}, {t.name: Mma(13, 32) for t in FP8}),
 ))  # fmt: skip

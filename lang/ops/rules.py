@@ -10,6 +10,9 @@ from ..types import I1, PointerType, ScalarType, TileType, Type, element_of, sha
 
 ResultElement = Callable[[ScalarType], ScalarType]
 
+#: Where in the program's shared memory an op finds the bytes that it needs while it runs; -1 before they are allocated.
+SCRATCH = Attribute("scratch", int, -1)
+
 
 def one_shape(name: str, types: Sequence[Type]) -> tuple[int, ...]:
     """The shape that all operands share. Raises OpTypeError when they differ in shape or layout."""

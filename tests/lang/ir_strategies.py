@@ -336,6 +336,11 @@ def _hint(g: Growth, name: str) -> object:
     return g.emit(name, [operand], divisibility=promise, constancy=promise if g.flag() else ())
 
 
+@maker("convert_layout")
+def _convert_layout(g: Growth, name: str) -> object:
+    return g.emit(name, [g.of(SCALARS, TILE_SHAPES)])
+
+
 # Memory
 
 
