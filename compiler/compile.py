@@ -33,6 +33,7 @@ class Metadata:
     target: str
     num_warps: int
     shared: int = 0
+    dynamic_shared: int = 0
     registers: int = 0
     stack: int = 0
     spills: int = 0
@@ -68,7 +69,10 @@ def compile_module(
         run.code_stages(work)
     name = symbol(module.kernel.name)
     used = run.used
-    metadata = Metadata(name, target, num_warps, used.shared, used.registers, used.stack, used.spills)
+    dynamic = work.attributes.get("shared", 0)
+    assert isinstance(dynamic, int)
+    shared = used.shared + dynamic
+    metadata = Metadata(name, target, num_warps, shared, dynamic, used.registers, used.stack, used.spills)
     return Compiled(MappingProxyType(run.stages), metadata, MappingProxyType(run.timing.seconds))
 
 

@@ -11,13 +11,17 @@ from typing import TypeAlias
 from tilewright import lang
 from tilewright.lang import Module, knobs
 
+from .passes.allocate import allocate
 from .passes.barriers import barriers
 from .passes.cse import cse
 from .passes.dce import dce
+from .passes.dots import choose_dots
 from .passes.fold import fold
 from .passes.inline import inline
 from .passes.layouts import assign_layouts
 from .passes.licm import licm
+from .passes.reductions import expand_reductions
+from .passes.trees import record_trees
 
 Pass: TypeAlias = Callable[[Module], bool]
 #: Called after each pass with its name and the module.
@@ -34,9 +38,13 @@ TILE_PASSES: tuple[Pass, ...] = (
 )
 #: Values in threads and registers. The result is the stage `ttgir`.
 GPU_PASSES: tuple[Pass, ...] = (
-    assign_layouts,  # by the accesses; values wanted in two layouts are made twice
-    cse,  # which makes some of them twice in one layout
+    expand_reductions,  # one kind of reduction for all that follows
+    choose_dots,  # the instruction of a dot decides where its tiles live
+    assign_layouts,  # by accesses, dots and reductions; conversions where two of them meet
+    cse,  # which makes some values twice in one layout
     dce,  # and leaves others without users
+    record_trees,  # layouts are final, and with them the order in which reductions add up
+    allocate,  # shared memory for what needs some
     barriers,  # the order of a program's accesses, across its threads
 )
 

@@ -208,13 +208,14 @@ def make_call(planner: Planner, operation: Operation) -> Run:
 
 
 def make_reduce(planner: Planner, operation: Operation) -> Run:
-    """`reduce`: a left fold whose region runs on a batch of (program, remaining element) pairs.
+    """`reduce`: a fold whose region runs on a batch of (program, remaining element) pairs.
 
-    Operands that are the same for all programs are folded once, if the region cannot tell the programs apart.
+    From the left, or in the bracketing that the compiler recorded. Operands that are the same for all programs are
+    folded once, if the region cannot tell the programs apart.
     """
     operands, out = planner.slots_of(operation.operands), planner.slots_of(operation.results)
-    combine, axis = planner.region(operation, 0), operation.attributes["axis"]
-    assert isinstance(axis, int)
+    combine, axis, tree = planner.region(operation, 0), operation.attributes["axis"], operation.attributes["tree"]
+    assert isinstance(axis, int) and isinstance(tree, tuple)
     blind = is_blind(operation.regions[0], planner.module.functions)
 
     def step(batch: Batch, frame: Frame) -> None:
@@ -225,14 +226,40 @@ def make_reduce(planner: Planner, operation: Operation) -> Run:
         shape = columns[0].shape[1:]
         columns = [column.reshape(len(column), -1) for column in columns]
         rows = np.repeat(np.arange(programs), columns[0].shape[1] // programs)
-        inner, part = batch.take(rows), narrow(frame, rows, combine)
-        folded: Values = [column[0] for column in columns]
-        for row in zip(*(column[1:] for column in columns), strict=True):
-            folded = combine.run(inner, part, (*folded, *row))
+
+        def fold(left: Values, right: Values, times: int = 1) -> Values:
+            many = np.tile(rows, times)
+            return combine.run(batch.take(many), narrow(frame, many, combine), (*left, *right))
+
+        folded = left_fold(columns, fold) if not tree else tree_fold(columns, tree, fold)
         for slot, value in zip(out, folded, strict=True):
             frame[slot] = np.broadcast_to(dense(value), len(rows)).reshape(shape)
 
     return step
+
+
+def left_fold(columns: Sequence[Array], fold: Callable[[Values, Values], Values]) -> Values:
+    """Combine the first elements with each of the others in turn; `columns` are [extent, rows]."""
+    folded: Values = [column[0] for column in columns]
+    for row in zip(*(column[1:] for column in columns), strict=True):
+        folded = fold(folded, row)
+    return folded
+
+
+def tree_fold(columns: Sequence[Array], tree: Sequence[object], fold: Callable[[Values, Values, int], Values]) -> Values:
+    """Combine the elements whose indices differ in the first bit of `tree`, then what is left by the next bit, ..."""
+    left = list(range(len(columns[0])))
+    rows, now = columns[0].shape[1], list(columns)
+    for bit in tree:
+        assert isinstance(bit, int)
+        pairs = [(at, left.index(index | 1 << bit)) for at, index in enumerate(left) if not index >> bit & 1]
+        firsts, seconds = ([pair[side] for pair in pairs] for side in (0, 1))
+        made = fold(
+            [value[firsts].reshape(-1) for value in now], [value[seconds].reshape(-1) for value in now], len(pairs)
+        )
+        now = [np.broadcast_to(dense(value), len(pairs) * rows).reshape(len(pairs), rows) for value in made]
+        left = [left[at] for at in firsts]
+    return [value[0] for value in now]
 
 
 def is_blind(block: Block, functions: Mapping[str, Function]) -> bool:

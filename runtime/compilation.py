@@ -23,7 +23,7 @@ def compile_to_ptx(module: Module, target: str, options: CompileOptions) -> tupl
         "name": made.metadata.name,
         "target": target,
         "threads": WARP * options.num_warps,
-        "dynamic_shared": 0,
+        "dynamic_shared": made.metadata.dynamic_shared,
         "parameters": [str(argument.type) for argument in module.kernel.arguments],
         "parameter_names": [argument.name for argument in module.kernel.arguments],
         "cooperative": options.launch_cooperative_grid,

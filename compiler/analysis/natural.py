@@ -28,10 +28,9 @@ from ..targets import Target
 from . import dot_layouts
 from .axis import axis_analysis
 from .coalesce import WARP_SIZE, blocked, default_layout, fastest_first, vector_elements
-from .placement import REGISTER, operand_layouts
+from .placement import LANE, REGISTER, WARP, operand_layouts
 
 Layout: TypeAlias = LinearLayout | None
-REDUCTIONS = ("reduce", "argmin", "argmax")
 ACCESSES = frozenset(("load", "store", "atomic_rmw", "atomic_cas", "atomic_load", "atomic_store", "atomic_poll"))
 REGIONS = frozenset(("for", "while", "if"))
 
@@ -133,8 +132,11 @@ class Naturals:
     # Anchors
 
     def reduced(self, operation: Operation) -> LinearLayout:
-        """The layout of what a reduction reduces."""
-        return self.first(operation) or default_layout(shape_of(operation.operands[0].type), self.num_warps)
+        """The layout of what a reduction reduces; registers, lanes and warps in this order along the axis where the
+        order of the elements counts."""
+        found = self.first(operation) or default_layout(shape_of(operation.operands[0].type), self.num_warps)
+        axis: Any = operation.attributes["axis"]
+        return in_order(found, axis) if operation.attributes["ordered"] else found
 
     def _instruction(self, operation: Operation) -> tuple[dot_layouts.Mma, tuple[int, int]] | None:
         """The instruction of a dot, and how the warps share its result; None for plain multiply-adds."""
@@ -166,8 +168,20 @@ class Naturals:
 
 
 def is_reduction(operation: Operation) -> bool:
-    """Whether an op reduces along an axis."""
-    return operation.name.startswith(REDUCTIONS)
+    """Whether an op reduces along an axis. The other reductions are expanded to this one by now."""
+    return operation.name == "reduce"
+
+
+def in_order(layout: LinearLayout, axis: int) -> LinearLayout:
+    """The layout with the bits of an axis dealt out again, the lowest to registers, then lanes, then warps."""
+    bases = {name: list(vectors) for name, vectors in layout.bases.items()}
+    slots_ = [
+        (name, at) for name in (REGISTER, LANE, WARP) for at, vector in enumerate(bases.get(name, ())) if vector[axis]
+    ]
+    steps = sorted(bases[name][at] for name, at in slots_)
+    for (name, at), step in zip(slots_, steps, strict=True):
+        bases[name][at] = step
+    return LinearLayout.from_bases(bases, dict(tile_layouts.tile_dims(layout.shape)))
 
 
 def feeds_dot(operation: Operation) -> bool:

@@ -69,7 +69,7 @@ def finish(to: Lowering, operation: Operation, registers: Sequence[str]) -> None
     """Bind the result: if anyone uses it, what the thread that counts got, in all replicas."""
     result = operation.result
     if result.uses:
-        shared = to.share(to.slots(result), llvm_type(element_of(result.type)), registers)
+        shared = to.share(operation, to.slots(result), llvm_type(element_of(result.type)), registers)
         to.values[result] = shared
     else:
         to.values[result] = tuple(registers)

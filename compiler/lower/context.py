@@ -10,14 +10,11 @@ from tilewright.lang import Block, LinearLayout, Operation, TileType, Value, ele
 from ..analysis.axis import AxisInfo
 from ..analysis.coalesce import WARP_SIZE
 from ..analysis.placement import Slots, layout_of, slots
+from ..analysis.scratch import EXCHANGE_BYTES
 from ..errors import NotCompiledYet, NotOnTarget
 from ..targets import Needs, Target
 from .registry import LOWERINGS
 from .text import SHARED, Text
-
-#: Bytes of the shared buffer through which one value a thread reaches its replicas.
-EXCHANGE_BYTES = 8
-
 
 class Lowering:
     """Writes a kernel. `values` holds for each value the LLVM names of this thread's registers."""
@@ -142,18 +139,29 @@ class Lowering:
         else:
             self.text.call("void", "llvm.nvvm.barrier.cta.sync.aligned.all", [("i32", "0")])
 
-    def share(self, where: Slots, type_: str, registers: Sequence[str]) -> tuple[str, ...]:
-        """Give every replica what the thread that counts holds in these registers, through shared memory."""
+    def scratch(self, operation: Operation, offset: int | str = 0) -> str:
+        """The address of a byte of an operation's shared memory."""
+        start = operation.attributes["scratch"]
+        assert isinstance(start, int) and start >= 0, f"{operation.name} has no scratch memory"
+        self.text.globals["@shared"] = "@shared = external addrspace(3) global [0 x i8], align 128"
+        base = f"getelementptr (i8, {SHARED} @shared, i32 {start})" if start else "@shared"
+        return base if offset == 0 else self.text.value(f"getelementptr i8, {SHARED} {base}, i32 {offset}")
+
+    def share(
+        self, operation: Operation, where: Slots, type_: str, registers: Sequence[str]
+    ) -> tuple[str, ...]:
+        """Give every replica what the thread that counts holds in these registers, through the scratch memory."""
         if not where.replica_mask or not registers:
             return tuple(registers)
-        self.text.globals["@exchange"] = (
-            f"@exchange = internal addrspace(3) global [{self.threads * EXCHANGE_BYTES} x i8] poison, align 16"
-        )
         keep = self.threads - 1 & ~where.replica_mask
         owner = self.text.at_entry(f"and i32 {self.thread}, {keep}")
-        offset = self.text.at_entry(f"mul i32 {owner}, {EXCHANGE_BYTES}")
-        slot = self.text.at_entry(f"getelementptr i8, {SHARED} @exchange, i32 {offset}")
-        return tuple(self._share_one(where, type_, slot, register) for register in registers)
+        slot = self.scratch(operation, self.text.at_entry(f"mul i32 {owner}, {EXCHANGE_BYTES}"))
+        got: list[str] = []
+        for register in registers:
+            if got:
+                self.barrier()
+            got.append(self._share_one(where, type_, slot, register))
+        return tuple(got)
 
     def _share_one(self, where: Slots, type_: str, slot: str, register: str) -> str:
         write, written = self.text.label("share"), self.text.label("shared")
@@ -165,7 +173,6 @@ class Lowering:
         self.text.begin(written)
         self.barrier()
         got = self.text.value(f"load {kind}, {SHARED} {slot}, align 8")
-        self.barrier()
         return self.text.value(f"trunc i8 {got} to i1") if type_ == "i1" else got
 
 

@@ -8,13 +8,30 @@ from tilewright.lang import IntType, Module, element_of
 
 from ..analysis.axis import axis_analysis
 from ..targets import Target
-from . import arith, atomics, casts, control, debug, floats, math, memory, remainder, shape, trigonometry
+from . import (
+    arith,
+    atomics,
+    casts,
+    control,
+    convert,
+    debug,
+    dot,
+    floats,
+    math,
+    memory,
+    reduce,
+    remainder,
+    shape,
+    trigonometry,
+)
 from .context import Lowering
 from .debug_info import DebugInfo
 from .text import Text, llvm_type
 
 #: Importing the families fills the table of lowerings.
-FAMILIES = (arith, atomics, casts, control, debug, floats, math, memory, remainder, shape, trigonometry)
+FAMILIES = (
+    arith, atomics, casts, control, convert, debug, dot, floats, math, memory, reduce, remainder, shape, trigonometry,
+)  # fmt: skip
 
 
 def symbol(name: str) -> str:

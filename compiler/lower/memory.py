@@ -164,7 +164,7 @@ def _load(to: Lowering, operation: Operation) -> None:
         fallback = [to.values[other][r] if other is not None else zero(element) for r in group]
         pieces += load_group(to, operation, element, address, chosen, fallback)
     if operation.attributes["volatile"]:  # replicas must not see different things
-        pieces = list(to.share(to.slots(operation.result), llvm_type(pointee(pointer)), pieces))
+        pieces = list(to.share(operation, to.slots(operation.result), llvm_type(pointee(pointer)), pieces))
     to.values[operation.result] = tuple(pieces)
 
 

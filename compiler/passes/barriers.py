@@ -10,6 +10,9 @@ An access must wait when it may touch, in another thread, bytes that an earlier 
 barrier, and one of the two writes. Pointers may alias, so that only one thing proves that it may not: both go
 through the very same tile of pointers, whose elements differ and belong to one thread each. Around an atomic that
 releases or acquires the whole program waits, since the order is that of the program and not of a thread.
+
+Operations with scratch memory write it, make all threads wait, and read it; so whoever writes the same bytes next must
+wait until these reads are done.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from tilewright.lang import OPS, Block, Builder, Effect, Module, Operation, Tile
 
 from ..analysis.axis import AxisInfo, axis_analysis
 from ..analysis.placement import slots
+from ..analysis.scratch import scratch_bytes
 
 READS = frozenset((Effect.READ, Effect.READ_WRITE))
 WRITES = frozenset((Effect.WRITE, Effect.READ_WRITE))
@@ -28,17 +32,19 @@ RELEASES, ACQUIRES = frozenset(("release", "acq_rel")), frozenset(("acquire", "a
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """The accesses since the last barrier: through which pointers (None: any) it was read and written."""
+    """The accesses since the last barrier: through which pointers (None: any) global memory was read and written, and
+    which spans of shared memory were read."""
 
     reads: frozenset[Value | None] = frozenset()
     writes: frozenset[Value | None] = frozenset()
+    shared: frozenset[tuple[int, int]] = frozenset()
 
     def forgetting(self) -> Pending:
         """The same accesses seen from the next round of a loop, in which values have changed."""
-        return Pending(frozenset([None] * bool(self.reads)), frozenset([None] * bool(self.writes)))
+        return Pending(frozenset([None] * bool(self.reads)), frozenset([None] * bool(self.writes)), self.shared)
 
     def __or__(self, other: Pending) -> Pending:
-        return Pending(self.reads | other.reads, self.writes | other.writes)
+        return Pending(self.reads | other.reads, self.writes | other.writes, self.shared | other.shared)
 
     @property
     def any(self) -> bool:
@@ -47,7 +53,9 @@ class Pending:
 
 def barriers(module: Module) -> bool:
     """Insert barriers into the kernel."""
-    work = _Barriers(axis_analysis(module.kernel))
+    num_warps = module.attributes["num_warps"]
+    assert isinstance(num_warps, int)
+    work = _Barriers(axis_analysis(module.kernel), num_warps)
     work.block(module.kernel.body, Pending())
     return work.inserted > 0
 
@@ -55,6 +63,7 @@ def barriers(module: Module) -> bool:
 @dataclass(slots=True)
 class _Barriers:
     facts: dict[Value, AxisInfo]
+    num_warps: int
     inserted: int = field(default=0)
 
     def block(self, block: Block, pending: Pending) -> Pending:
@@ -73,8 +82,19 @@ class _Barriers:
             ends = [self.block(region, pending) for region in operation.regions]
             return ends[0] | ends[-1]
         if operation.definition.effect in READS | WRITES:
-            return self.access(operation, pending)
-        return pending
+            pending = self.access(operation, pending)
+        return self.exchange(operation, pending)
+
+    def exchange(self, operation: Operation, pending: Pending) -> Pending:
+        """An operation that writes its scratch memory, has all threads wait, and reads it."""
+        start = operation.attributes.get("scratch", -1)
+        assert isinstance(start, int)
+        if start < 0:
+            return pending
+        end = start + scratch_bytes(operation, self.num_warps)
+        if any(start < other_end and other_start < end for other_start, other_end in pending.shared):
+            self.insert(operation)
+        return Pending(shared=frozenset(((start, end),)))
 
     def loop(self, operation: Operation, pending: Pending) -> Pending:
         """Twice round, the second time with what the first leaves behind; not going round at all leaves `pending`."""

@@ -1,13 +1,13 @@
 """Give every tile a layout: where in the block's threads and registers its elements live.
 
     %x = load %p : tile<256xf32>             %p.1 = add_ptr %a, %o.1 : tile<256xptr<f32>, #linear<...>>
-    store %q, %x                      ->     %x.1 = load %p.1 : tile<256xf32, #linear<...>>
-                                             store %q.1, %x.1
+    %s = reduce_add_f %x             ->      %x = load %p.1 : tile<256xf32, #linear<...>>
+    store %q, %x                             %s = reduce_add_f %x
+                                             store %q.1, %x
 
-From the effects backward: stores, atomics, prints and asserts choose (a store by coalescing), and what they use is made
-in the layout that they want. A value wanted in two layouts is made twice when that changes nothing, that is when
-what makes it is pure or a plain load, which is repeated where it stands; else the kernel is refused. What loops
-carry, what an `if` yields and what atomics return have one layout, that of the first who asks.
+Every value that has a natural layout (see `analysis/natural.py`) is made in it, once. What has none is made where it
+is wanted, again for each layout. Where a user wants another layout than the value has, a `convert_layout` moves it;
+only a cast to a wider type is made again instead, behind the conversion of its narrower operand.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilewright.lang import (
+    OPS,
     Block,
     CompilerBug,
     LinearLayout,
@@ -22,155 +23,154 @@ from tilewright.lang import (
     Operation,
     TileType,
     Value,
+    bit_width,
     element_of,
     shape_of,
 )
 
-from ..analysis.axis import axis_analysis
-from ..analysis.coalesce import coalesced_layout, default_layout
-from ..analysis.placement import layout_of, operand_layouts
-from ..errors import NeedsConversion, NotCompiledYet
+from ..analysis.coalesce import default_layout
+from ..analysis.natural import ACCESSES, REGIONS, Layout, Naturals, is_reduction
+from ..analysis.placement import layout_of
+from ..errors import NotCompiledYet
+from ..targets import target_named
 from .dce import dce
 
-ACCESSES = frozenset(("store", "atomic_rmw", "atomic_cas", "atomic_load", "atomic_store", "atomic_poll"))
-ROOTS = ACCESSES | {"print", "assert"}
-REGIONS = frozenset(("for", "while", "if"))
+ROOTS = ACCESSES - {"load"} | {"print", "assert"}
 
 
 def assign_layouts(module: Module) -> bool:
-    """Place all tiles of the kernel. Calls must have been inlined; `num_warps` is an attribute of the module.
+    """Place all tiles of the kernel. Calls must have been inlined; `num_warps` and `target` are attributes.
 
-    Raises NeedsConversion and NotCompiledYet.
+    Raises NotCompiledYet.
     """
-    num_warps = module.attributes["num_warps"]
-    assert isinstance(num_warps, int)
-    work = _Assignment(module, num_warps)
-    roots = [operation for operation in module.kernel.walk() if is_root(operation)]
-    for operation in roots:
-        work.root(operation)
-    work.leftovers()
-    dce(module)
-    return bool(roots)
-
-
-def is_root(operation: Operation) -> bool:
-    """Whether an operation asks for layouts by itself: it has an effect on tiles, or must not be repeated."""
-    tiles = [value for value in (*operation.operands, *operation.results) if isinstance(value.type, TileType)]
-    volatile = operation.name == "load" and bool(operation.attributes["volatile"])
-    return bool(tiles) and (operation.name in ROOTS or volatile)
+    num_warps, target = module.attributes["num_warps"], module.attributes["target"]
+    assert isinstance(num_warps, int) and isinstance(target, str)
+    operations = list(module.kernel.walk())
+    work = _Assignment(Naturals(module.kernel, target_named(target), num_warps), num_warps)
+    for operation in operations:
+        work.visit(operation)
+    for operation in operations:
+        work.leftovers(operation)
+    return dce(module) or bool(operations)
 
 
 class _Assignment:
-    def __init__(self, module: Module, num_warps: int) -> None:
-        self.module = module
+    def __init__(self, naturals: Naturals, num_warps: int) -> None:
+        self.naturals = naturals
         self.num_warps = num_warps
-        self.facts = axis_analysis(module.kernel)
         self.made: dict[tuple[Value, LinearLayout], Value] = {}
 
-    # Roots
+    # In program order: what has a layout of its own, and what asks for one
 
-    def root(self, operation: Operation) -> None:
-        """Choose the layout of a root, and make what it uses in it."""
+    def visit(self, operation: Operation) -> None:
+        """Place what an operation makes, or what it uses if it makes nothing."""
         if operation.name == "print":
             for index, operand in enumerate(operation.operands):
-                self.operand(operation, index, self.choice(operation, [operand]))
+                self.operand(operation, index, self.own(operand))
+        elif operation.name in ROOTS:
+            self.root(operation)
+        elif is_reduction(operation) and operation.block is not None:
+            self.settle_operation(operation, self.naturals.of(operation.results[0]))
+        for value in (*operation.results, *(argument for region in operation.regions for argument in region.arguments)):
+            self.settle(value)
+
+    def own(self, value: Value) -> LinearLayout:
+        """The natural layout of a value, or the default one."""
+        return self.naturals.of(value) or default_layout(shape_of(value.type), self.num_warps)
+
+    def root(self, operation: Operation) -> None:
+        """A store, an atomic or an assert: everything in one layout."""
+        first = operation.operands[0]
+        if not isinstance(first.type, TileType) or any(layout_of(result.type) for result in operation.results):
             return
-        layout = self.choice(operation, operation.operands)
+        layout = self.naturals.of_access(operation) if operation.name in ACCESSES else self.own(first)
+        self.settle_operation(operation, layout, [layout] * len(operation.operands))
+
+    def settle(self, value: Value) -> None:
+        """Make a value in its natural layout, if it has one and is not made yet."""
+        if layout_of(value.type) is not None or (natural := self.naturals.of(value)) is None:
+            return
+        producer = value.producer
+        if producer is None or producer.name in REGIONS:
+            self.place_carried(value, natural)
+        elif producer.name in ROOTS:
+            self.root(producer)
+        else:
+            self.settle_operation(producer, natural)
+
+    def settle_operation(self, operation: Operation, layout: Layout, wanted: Sequence[Layout] | None = None) -> None:
+        """Place the results, then make the operands where they must be for it."""
+        wanted = self.naturals.operands(operation, layout) if wanted is None else wanted
+        if wanted is None:
+            raise NotCompiledYet(operation, form=f" of {operation.operands[0].type}" if operation.operands else "")
         for result in operation.results:
             self.place(result, layout)
-        for index in range(len(operation.operands)):
-            self.operand(operation, index, layout)
+        for index, one in enumerate(wanted):
+            self.operand(operation, index, one)
 
-    def choice(self, operation: Operation, operands: Sequence[Value]) -> LinearLayout | None:
-        """What an operand that cannot be made again already has, else the coalesced layout."""
-        tiles = [operand for operand in operands if isinstance(operand.type, TileType)]
-        if not tiles:
-            return None
-        fixed = next((found for tile in tiles if (found := self.fixed(tile, set())) is not None), None)
-        if fixed is not None:
-            return fixed
-        if operation.name in ACCESSES or operation.name == "load":
-            return coalesced_layout(tiles[0].type, self.facts[tiles[0]], self.num_warps)
-        return default_layout(shape_of(tiles[0].type), self.num_warps)
-
-    def fixed(self, value: Value, seen: set[Value]) -> LinearLayout | None:
-        """The layout of something of the same shape, in what the value is computed from, that is placed for good."""
-        if value in seen:
-            return None
-        seen.add(value)
-        if layout_of(value.type) is not None:
-            return layout_of(value.type)
-        producer = value.producer
-        if producer is None or producer.regions:
-            return None
-        for operand in producer.operands:
-            if shape_of(operand.type) == shape_of(value.type):
-                if (found := self.fixed(operand, seen)) is not None:
-                    return found
-        return None
-
-    def operand(self, operation: Operation, index: int, layout: LinearLayout | None) -> None:
+    def operand(self, operation: Operation, index: int, layout: Layout) -> None:
         value = operation.operands[index]
         if isinstance(value.type, TileType):
             assert layout is not None
             operation.set_operand(index, self.want(value, layout))
 
-    # Values
+    def place(self, value: Value, layout: Layout) -> None:
+        """Give a value its layout for good."""
+        if isinstance(value.type, TileType):
+            value.type = TileType(value.type.shape, value.type.element, layout)
+
+    # On demand
 
     def want(self, value: Value, layout: LinearLayout) -> Value:
-        """The value in this layout: as it is, as made before, or made now."""
-        have = layout_of(value.type)
+        """The value in this layout: as it is, as made before, made now, or moved."""
+        self.settle(value)
+        have, producer = layout_of(value.type), value.producer
         if have == layout:
             return value
-        if have is not None:
-            raise NeedsConversion(maker(value), have=have, want=layout)
         if (value, layout) not in self.made:
-            producer = value.producer
-            if producer is None or producer.regions:
+            if have is None and (producer is None or producer.name in REGIONS):
                 self.place_carried(value, layout)
                 return value
-            self.repeat(producer, value, layout)
+            if producer is not None and (have is None or is_widening(producer)):
+                self.repeat(producer, value, layout)
+            else:
+                self.convert(value, layout)
         return self.made[value, layout]
 
     def repeat(self, producer: Operation, value: Value, layout: LinearLayout) -> None:
         """Make an operation again, beside itself, with its results in this layout."""
-        layouts = operand_layouts(producer, layout, self.num_warps)
-        if layouts is None:
+        wanted = self.naturals.operands(producer, layout)
+        if wanted is None or producer.regions:
             raise NotCompiledYet(producer, form=f" of {producer.operands[0].type}" if producer.operands else "")
-        self.put(producer, layouts, layout)
-
-    def put(
-        self, producer: Operation, layouts: Sequence[LinearLayout | None], layout: LinearLayout | None
-    ) -> Operation:
         operands = [
-            operand if wanted is None else self.want(operand, wanted)
-            for operand, wanted in zip(producer.operands, layouts, strict=True)
+            operand if one is None else self.want(operand, one)
+            for operand, one in zip(producer.operands, wanted, strict=True)
         ]
         types = [
             TileType(shape_of(r.type), element_of(r.type), layout) if shape_of(r.type) else r.type
             for r in producer.results
         ]
         copied = Operation(producer.definition, operands, producer.attributes, types, (), producer.location)
-        copied.block = producer.block
-        assert producer.block is not None
-        producer.block.operations.insert(producer.block.operations.index(producer), copied)
+        insert(copied, value, before=True)
         for old, new in zip(producer.results, copied.results, strict=True):
             new.name = old.name
-            if layout is not None:
-                self.made[old, layout] = new
-        return copied
+            self.made[old, layout] = new
 
-    def place(self, value: Value, layout: LinearLayout | None) -> None:
-        """Give a value its layout for good."""
-        if isinstance(value.type, TileType):
-            value.type = TileType(value.type.shape, value.type.element, layout)
+    def convert(self, value: Value, layout: LinearLayout) -> None:
+        """Move a value, right where it is made."""
+        row = OPS["convert_layout"]
+        type_ = TileType(shape_of(value.type), element_of(value.type), layout)
+        maker_ = maker(value)
+        moved = Operation(row, [value], row.fill({}), [type_], (), maker_.location)
+        moved.result.name = value.name
+        insert(moved, value, before=False)
+        self.made[value, layout] = moved.result
 
     # Regions
 
     def place_carried(self, value: Value, layout: LinearLayout) -> None:
         """Place what a region operation carries or yields, in all the places where it goes by another name."""
-        holder = value.owner.parent if isinstance(value.owner, Block) else value.owner
-        assert isinstance(holder, Operation)
+        holder = maker(value)
         if holder.name not in REGIONS:
             raise NotCompiledYet(holder, form="")
         followers = {"for": self.place_for, "while": self.place_while, "if": self.place_if}
@@ -204,29 +204,15 @@ class _Assignment:
 
     # What nobody asked for
 
-    def leftovers(self) -> None:
-        """Scalars made of tiles, then what is still carried without a layout, then what must be refused."""
-        for operation in list(self.module.kernel.walk()):
-            if is_plain_scalar(operation):
-                self.scalar(operation)
-        for operation in list(self.module.kernel.walk()):
-            blocks = [*operation.regions] if operation.name in REGIONS else []
-            carried = [*operation.results, *(argument for block in blocks for argument in block.arguments)]
-            for value in carried if blocks else ():
-                if isinstance(value.type, TileType) and value.type.layout is None:
-                    self.place_carried(value, default_layout(value.type.shape, self.num_warps))
-
-    def scalar(self, operation: Operation) -> None:
-        """Place what a scalar is made of."""
-        layouts = operand_layouts(operation, None, self.num_warps)
-        if layouts is None:
-            raise NotCompiledYet(operation, form=f" of {operation.operands[0].type}")
-        if all(
-            operand.type == TileType(shape_of(operand.type), element_of(operand.type)) for operand in operation.operands
-        ):
-            copied = self.put(operation, layouts, None)
-            for old, new in zip(operation.results, copied.results, strict=True):
-                old.replace_uses(new)
+    def leftovers(self, operation: Operation) -> None:
+        """Scalars made of tiles, and what is still carried without a layout."""
+        if is_plain_scalar(operation) and any(layout_of(operand.type) is None for operand in operation.operands):
+            self.settle_operation(operation, None)
+        blocks = [*operation.regions] if operation.name in REGIONS else []
+        carried = [*operation.results, *(argument for block in blocks for argument in block.arguments)]
+        for value in carried if blocks else ():
+            if isinstance(value.type, TileType) and value.type.layout is None:
+                self.place_carried(value, default_layout(value.type.shape, self.num_warps))
 
 
 def is_plain_scalar(operation: Operation) -> bool:
@@ -235,6 +221,23 @@ def is_plain_scalar(operation: Operation) -> bool:
     scalars = operation.results and not any(isinstance(result.type, TileType) for result in operation.results)
     used = any(result.uses for result in operation.results)
     return bool(tiles and scalars and used) and operation.name not in ROOTS and not operation.regions
+
+
+def is_widening(operation: Operation) -> bool:
+    """Whether an operation makes wider elements of one tile: to move it, its operand is the cheaper one."""
+    if len(operation.operands) != 1 or not operation.definition.is_elementwise or not operation.operands[0].uses:
+        return False
+    (source,) = operation.operands
+    return bit_width(element_of(source.type)) < bit_width(element_of(operation.result.type))
+
+
+def insert(operation: Operation, value: Value, before: bool) -> None:
+    """Put an operation beside what makes a value; for a block's argument, at the block's start."""
+    producer = value.producer
+    block = value.owner if isinstance(value.owner, Block) else value.owner.block
+    assert block is not None
+    operation.block = block
+    block.operations.insert(0 if producer is None else block.operations.index(producer) + (not before), operation)
 
 
 def maker(value: Value) -> Operation:

@@ -100,7 +100,7 @@ def _poll(types: Sequence[Type], attributes: Attributes, requested: Requested) -
 LOAD = register(OpDef(
     "load", ("pointer", "mask?", "other?"), _load,
     "The values at the addresses where the mask holds; elsewhere `other`, or 0 when there is none.",
-    (CACHE, EVICTION, Attribute("volatile", bool, False)), effect=Effect.READ,
+    (CACHE, EVICTION, Attribute("volatile", bool, False), SCRATCH), effect=Effect.READ,
 ))  # fmt: skip
 STORE = register(OpDef(
     "store", ("pointer", "value", "mask?"), _store, "Write the values to the addresses where the mask holds.",

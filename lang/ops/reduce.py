@@ -103,7 +103,7 @@ ARGMAX_F = _indexed("argmax_f", FLOATS, "The largest number and its index; NaN l
 REDUCE = register(OpDef(
     "reduce", ("operands*",), _reduce,
     "The left fold of the operands along the axis by the region, which takes N accumulated and N next scalars and yields N.",
-    (AXIS, SCRATCH), ("combine",), PURE, contracts=Contracts(Tree(), {t.name: Tree() for t in FLOATS}),
+    (AXIS, Attribute("ordered", bool, True), Attribute("tree", tuple, ()), SCRATCH), ("combine",), PURE, contracts=Contracts(Tree(), {t.name: Tree() for t in FLOATS}),
 ))  # fmt: skip
 
 DOT = register(OpDef(
