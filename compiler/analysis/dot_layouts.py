@@ -184,4 +184,3 @@ def plain_operand_layout(result: LinearLayout, index: int, depth: int) -> Linear
     depths = [tuple(bit if axis == gone else 0 for axis in range(rank)) for bit in _bits(depth)]
     bases[REGISTER] = [*depths, *bases[REGISTER]]
     return LinearLayout.from_bases(bases, dict(tile_layouts.tile_dims(shape)))
-

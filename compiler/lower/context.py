@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from math import prod
 
 from tilewright.lang import Block, LinearLayout, Operation, TileType, Value, element_of
@@ -15,6 +16,7 @@ from ..errors import NotCompiledYet, NotOnTarget
 from ..targets import Needs, Target
 from .registry import LOWERINGS
 from .text import SHARED, Text
+
 
 class Lowering:
     """Writes a kernel. `values` holds for each value the LLVM names of this thread's registers."""
@@ -130,6 +132,20 @@ class Lowering:
             self._chosen[mask] = self.text.at_entry(f"icmp eq i32 {masked}, 0")
         return self._chosen[mask]
 
+    @contextmanager
+    def only(self, where: Slots) -> Generator[None]:
+        """What is written inside is done by the thread that counts of each set of replicas."""
+        chosen = self.chosen(where)
+        if not chosen:
+            yield
+            return
+        begin, end = self.text.label("only"), self.text.label("all")
+        self.text.branch(chosen, begin, end)
+        self.text.begin(begin)
+        yield
+        self.text.jump(end)
+        self.text.begin(end)
+
     # Synchronisation
 
     def barrier(self) -> None:
@@ -147,9 +163,7 @@ class Lowering:
         base = f"getelementptr (i8, {SHARED} @shared, i32 {start})" if start else "@shared"
         return base if offset == 0 else self.text.value(f"getelementptr i8, {SHARED} {base}, i32 {offset}")
 
-    def share(
-        self, operation: Operation, where: Slots, type_: str, registers: Sequence[str]
-    ) -> tuple[str, ...]:
+    def share(self, operation: Operation, where: Slots, type_: str, registers: Sequence[str]) -> tuple[str, ...]:
         """Give every replica what the thread that counts holds in these registers, through the scratch memory."""
         if not where.replica_mask or not registers:
             return tuple(registers)

@@ -17,7 +17,15 @@ from .text import llvm_type
 
 Place: TypeAlias = tuple[int, ...]
 #: The name of an element type in the instruction.
-PTX_NAMES = {"f16": "f16", "bf16": "bf16", "f32": "tf32", "f64": "f64", "i8": "s8", "f8e4m3fn": "e4m3", "f8e5m2": "e5m2"}
+PTX_NAMES = {
+    "f16": "f16",
+    "bf16": "bf16",
+    "f32": "tf32",
+    "f64": "f64",
+    "i8": "s8",
+    "f8e4m3fn": "e4m3",
+    "f8e5m2": "e5m2",
+}
 
 
 @lowers("dot")
@@ -99,7 +107,12 @@ def _matrix(to: Lowering, operation: Operation) -> None:
 
 
 def _fragments(
-    to: Lowering, element: ScalarType, held: dict[Place, str], outer: Sequence[tuple[int, int]], mma: Mma, k_last: int,
+    to: Lowering,
+    element: ScalarType,
+    held: dict[Place, str],
+    outer: Sequence[tuple[int, int]],
+    mma: Mma,
+    k_last: int,
     count: int,
 ) -> dict[Place, list[list[str]]]:
     """The registers of an operand for each instruction, by the place of the instruction's first element.
@@ -121,7 +134,9 @@ def _fragments(
         groups = [
             [held[at(place, step, half + low)] for low in range(mma.packed)] for half in halves for step, _ in outer
         ]
-        result[place] = [list(part) for part in zip(*(_words(to, element, group, count) for group in groups), strict=True)]
+        result[place] = [
+            list(part) for part in zip(*(_words(to, element, group, count) for group in groups), strict=True)
+        ]
     return result
 
 
@@ -182,5 +197,3 @@ class _Instruction:
 def _braced(first: int, count: int) -> str:
     """Operands in PTX's vector form; braces are doubled nowhere, since LLVM's inline text takes them as they are."""
     return "{" + ", ".join(f"${first + i}" for i in range(count)) + "}"
-
-

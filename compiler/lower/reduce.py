@@ -126,7 +126,9 @@ class _Reduction:
                 address = self.address(base, self.flat_place(place) * count * byte_width(element))
                 address = to.text.value(f"getelementptr i8, {SHARED} {address}, i32 {own}")
                 stored = to_memory(to, element, value)
-                to.text.effect(f"store {memory_type(element)} {stored}, {SHARED} {address}, align {byte_width(element)}")
+                to.text.effect(
+                    f"store {memory_type(element)} {stored}, {SHARED} {address}, align {byte_width(element)}"
+                )
         if silent:
             to.text.jump(written)
             to.text.begin(written)
@@ -140,13 +142,15 @@ class _Reduction:
         for element, base in zip(self.elements, bases, strict=True):
             size, kind = byte_width(element), memory_type(element)
             address = self.address(base, self.flat_place(place) * count * size)
-            vector = self.to.text.value(
-                f"load <{count} x {kind}>, {SHARED} {address}, align {min(16, size * count)}"
+            vector = self.to.text.value(f"load <{count} x {kind}>, {SHARED} {address}, align {min(16, size * count)}")
+            columns.append(
+                [
+                    from_memory(
+                        self.to, element, self.to.text.value(f"extractelement <{count} x {kind}> {vector}, i32 {i}")
+                    )
+                    for i in range(count)
+                ]
             )
-            columns.append([
-                from_memory(self.to, element, self.to.text.value(f"extractelement <{count} x {kind}> {vector}, i32 {i}"))
-                for i in range(count)
-            ])
         rows = [list(row) for row in zip(*columns, strict=True)]
         while len(rows) > 1:
             rows = [self.combine(rows[at], rows[at + 1]) for at in range(0, len(rows), 2)]
@@ -235,4 +239,3 @@ def shuffle_word(to: Lowering, word: str, lanes: int) -> str:
     return to.text.call(
         "i32", "llvm.nvvm.shfl.sync.bfly.i32", [("i32", "-1"), ("i32", word), ("i32", str(lanes)), ("i32", "31")]
     )
-

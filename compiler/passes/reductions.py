@@ -107,4 +107,3 @@ def _reduce(builder: Builder, operation: Operation, sources: list[Value], combin
     row = OPS["reduce"]
     attributes = {"axis": operation.attributes["axis"], "ordered": False}
     return builder.create(row, sources, attributes, regions=[block]).results
-
