@@ -54,7 +54,7 @@ def compile_module(
     """Compile a module, which stays as it is, for a target of TARGETS.
 
     num_warps: a power of two up to 32. until: the last stage that is made. hook: called after each pass with its name
-    and the module. Raises UnknownTarget, BadOption, NotCompiledYet, NeedsConversion, NotOnTarget, NoAssembler and
+    and the module. Raises UnknownTarget, BadOption, NotCompiledYet, NotOnTarget, NoAssembler and
     AssemblerError.
     """
     if num_warps not in WARPS:

@@ -35,14 +35,6 @@ class NotCompiledYet(LoweringError):
     hint = "the interpreter runs it: launch with device 'interpreter'"
 
 
-class NeedsConversion(LoweringError):
-    """A value is wanted in two layouts, and what made it may not be repeated."""
-
-    message = "{where}: the result of {op} needs a layout conversion, from {have} to {want}"
-    expected = "one layout for all users of a value that cannot be computed twice"
-    hint = "the interpreter runs it: launch with device 'interpreter'"
-
-
 class NotOnTarget(LoweringError):
     """The target lacks an instruction that the operation is lowered to."""
 

@@ -246,7 +246,9 @@ def left_fold(columns: Sequence[Array], fold: Callable[[Values, Values], Values]
     return folded
 
 
-def tree_fold(columns: Sequence[Array], tree: Sequence[object], fold: Callable[[Values, Values, int], Values]) -> Values:
+def tree_fold(
+    columns: Sequence[Array], tree: Sequence[object], fold: Callable[[Values, Values, int], Values]
+) -> Values:
     """Combine the elements whose indices differ in the first bit of `tree`, then what is left by the next bit, ..."""
     left = list(range(len(columns[0])))
     rows, now = columns[0].shape[1], list(columns)

@@ -1,11 +1,10 @@
-"""How a tile moves from one layout to another: by renaming registers, or through shared memory without bank conflicts.
+"""How a tile moves from one layout to another: by renaming registers, or through shared memory, without bank conflicts.
 
-In memory the lowest offset bits are a vector, next come the bits that choose the bank, then the rest. The vector is what
-both sides hold in a thread's own registers (or, on a side that uses matrix instructions, in a row of 16 bytes). Lanes
-that access memory in the same phase differ in some tile bits, `a` when they write and `c` when they read; all must fall
-into different banks both times. So bits of `a` and `c` are paired, and a bank bit is the XOR of its pair: this is a
-swizzle, computed instead of looked up (the construction for layouts whose bits are tile bits of
-"Linear Layouts", Zhou et al., ASPLOS 2026, section 5.4).
+In memory the lowest offset bits are a vector, next come the bits that choose the bank, then the rest. The vector is
+what both sides hold in a thread's own registers (or, on a side that uses matrix instructions, in a row of 16 bytes).
+Lanes that access memory in the same phase differ in some tile bits, `a` when they write and `c` when they read; all
+must fall into different banks both times. So bits of `a` and `c` are paired, and a bank bit is the XOR of its pair:
+this is a swizzle, computed instead of looked up.
 """
 
 from __future__ import annotations

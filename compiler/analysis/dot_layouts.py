@@ -148,8 +148,8 @@ def result_layout(shape: tuple[int, ...], instruction: Mma, warps: tuple[int, in
 def operand_layout(shape: tuple[int, ...], index: int, instruction: Mma, warps: tuple[int, int]) -> LinearLayout:
     """Where operand 0, [..., M, K], or operand 1, [..., K, N], of a dot lives.
 
-    >>> print(operand_layout((16, 16), 0, Mma(16, 8, 16, 2), (1, 1)))
-    #linear<register=[[0, 1], [8, 0], [0, 8]], lane=[[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp=[] -> [dim0:16, dim1:16]>
+    >>> operand_layout((16, 16), 0, Mma(16, 8, 16, 2), (1, 1)).bases["register"]
+    ((0, 1), (8, 0), (0, 8))
     """
     rank, packed = len(shape), instruction.packed
 

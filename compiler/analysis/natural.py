@@ -7,7 +7,7 @@ loads of less than one element a thread) has none: it is made where it is wanted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from tilewright.lang import (
@@ -153,7 +153,7 @@ class Naturals:
         chosen = self._instruction(operation)
         return default_layout(shape, self.num_warps) if chosen is None else dot_layouts.result_layout(shape, *chosen)
 
-    def operands(self, operation: Operation, layout: Layout) -> list[Layout] | None:
+    def operands(self, operation: Operation, layout: Layout) -> Sequence[Layout] | None:
         """The layout of each operand, for the result in this layout; None when none will do."""
         if is_reduction(operation):
             return [self.reduced(operation)] * len(operation.operands)
@@ -292,6 +292,6 @@ FORWARD: dict[str, Rule] = {
     "permute": _permute,
     "join": _join,
     "split": _split,
-    **dict.fromkeys(("hint", "add_ptr"), _first),
+    **dict.fromkeys(("hint", "add_ptr", "convert_layout"), _first),
     **dict.fromkeys(("broadcast", "splat", "constant", "poison", "arange"), _nowhere),
 }

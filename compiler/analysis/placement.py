@@ -46,7 +46,7 @@ def _nothing(operation: Operation, layout: LinearLayout | None, num_warps: int) 
     return []
 
 
-@placement("splat", "hint", "add_ptr", "load")
+@placement("splat", "hint", "add_ptr", "load", "convert_layout")
 def _same(operation: Operation, layout: LinearLayout | None, num_warps: int) -> list[LinearLayout | None]:
     return [layout] * len(operation.operands)
 

@@ -15,7 +15,7 @@ from tilewright.lang import Module
 from ..analysis.scratch import scratch_bytes
 
 ALIGNMENT = 128
-#: What a block may use without keeping another from its multiprocessor, by far (the smallest has 100 KB for 1536 threads).
+#: What a block may use without keeping another from its multiprocessor: the smallest has 100 KB for 1536 threads.
 WINDOW = 16 * 1024
 
 

@@ -66,7 +66,7 @@ class _Assignment:
         """Place what an operation makes, or what it uses if it makes nothing."""
         if operation.name == "print":
             for index, operand in enumerate(operation.operands):
-                self.operand(operation, index, self.own(operand))
+                self.operand(operation, index, self.own(operand) if isinstance(operand.type, TileType) else None)
         elif operation.name in ROOTS:
             self.root(operation)
         elif is_reduction(operation) and operation.block is not None:

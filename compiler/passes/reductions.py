@@ -106,4 +106,4 @@ def _reduce(builder: Builder, operation: Operation, sources: list[Value], combin
     inside.create(OPS["yield"], combine(inside, block.arguments[:half], block.arguments[half:]))
     row = OPS["reduce"]
     attributes = {"axis": operation.attributes["axis"], "ordered": False}
-    return builder.create(row, sources, attributes, regions=[block]).results
+    return list(builder.create(row, sources, attributes, regions=[block]).results)

@@ -22,7 +22,7 @@ from tilewright.lang import Module
 
 
 def text_of(arguments: str, body: str) -> str:
-    return f"module {{\nkernel @k({arguments}) {{\n{dedent(body)}\n  return\n}}\n}}"
+    return f"module {{num_warps = 4}} {{\nkernel @k({arguments}) {{\n{dedent(body)}\n  return\n}}\n}}"
 
 
 def after(run: Callable[[Module], bool], source: str) -> tuple[list[str], bool]:

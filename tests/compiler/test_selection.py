@@ -10,14 +10,15 @@ import pytest
 
 from tests.compiler.building import Kernel, row_kernel
 from tests.compiler.children import outcome
-from tilewright.compiler import NOT_LOWERED, TARGETS, NotCompiledYet, compile_module
+from tilewright.compiler import NOT_LOWERED, TARGETS, compile_module
 from tilewright.compiler.lower.registry import LOWERINGS
-from tilewright.lang import I32, OPS, Module, OpDef, ScalarType
+from tilewright.compiler.passes.reductions import ORDERS, STEPS
+from tilewright.lang import OPS, Module, OpDef, ScalarType
 from tilewright.lang.opdef import Signature
 from tilewright.lang.ops.memory import ACCESS_TYPES, CAS_TYPES, POLL_TYPES, RMW_TYPES
 
 #: Done by a pass, or part of the operation that holds them.
-EXPANDED = {"call", "yield", "condition", "return"}
+EXPANDED = {"call", "yield", "condition", "return", *STEPS, *ORDERS}
 ELEMENTWISE = [row for row in OPS.values() if row.is_elementwise]
 
 
@@ -30,7 +31,6 @@ def admitted(row: OpDef) -> list[Signature]:
 def test_every_op_is_lowered_or_stands_in_the_list() -> None:
     assert set(OPS) == {*LOWERINGS, *EXPANDED, *NOT_LOWERED}
     assert not {*LOWERINGS, *EXPANDED} & NOT_LOWERED
-    assert all(name.startswith(("reduce", "arg", "dot")) for name in NOT_LOWERED)
 
 
 def test_only_these_functions_of_f64_are_left_out() -> None:
@@ -103,18 +103,6 @@ def check_atomics(modules: dict[str, Module], target: str) -> None:
 @pytest.mark.parametrize("extent", [64, *(pytest.param(n, marks=pytest.mark.slow) for n in (0, 512))])
 def test_every_atomic_selects_with_its_ordering_and_scope(target: str, extent: int) -> None:
     assert outcome(partial(check_atomics, atomic_kernels(extent), target)) == ""
-
-
-@pytest.mark.parametrize("name", sorted(NOT_LOWERED - {"reduce", "dot"}))
-def test_what_is_not_lowered_is_refused_by_name(name: str) -> None:
-    element = OPS["exp"].signatures[0][1] if name.endswith(("num", "_f")) else I32
-    kernel = Kernel()
-    source, out = kernel.pointer(element), kernel.pointer(element)
-    loaded = kernel.make("load", [kernel.at(source, kernel.offsets(64))])
-    made = kernel.builder.create(OPS[name], [loaded], {"axis": 0})
-    kernel.do("store", [out, made.results[0]])
-    with pytest.raises(NotCompiledYet, match=f'"tests.kernel":7:3: {name} of .* is not compiled yet'):
-        compile_module(kernel.module(), "sm_90a")
 
 
 def test_a_dead_child_is_told_from_a_failed_one() -> None:
