@@ -12,14 +12,15 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.12 python3.13 python3.11 python3; do \
             "$$p" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help setup demo test deep lint bench-interpreters clean distclean
+.PHONY: help setup demo test deep lint bench-interpreters bench-compile clean distclean
 
 help:
-	@echo "make demo       the main job: real kernels, run and checked against float64 NumPy, in one table"
+	@echo "make demo       the main job: real kernels, run everywhere and checked against float64 NumPy, in one table"
 	@echo "make test       ruff, pyright and the test suite, with a table of tests and seconds by room"
 	@echo "make deep       the exhaustive sweeps"
 	@echo "make lint       ruff and pyright alone"
 	@echo "make bench-interpreters   our reference beside Triton's interpreter, in an environment of its own"
+	@echo "make bench-compile        cold compilation beside Triton's, stage by stage, in the same environment"
 	@echo "make clean      remove caches and build products; make distclean: the environment too"
 
 setup: $(READY)
@@ -53,14 +54,17 @@ deep: $(READY)
 
 # Triton's interpreter fails on NumPy 2.4 and later and takes torch tensors only, so the comparison has its own pins.
 TRITON := .venv-triton
-$(TRITON)/.ready: pyproject.toml
+$(TRITON)/.ready: pyproject.toml Makefile
 	"$(firstword $(PYTHON))" -m venv --clear $(TRITON)
 	$(TRITON)/bin/python -m pip install --quiet --disable-pip-version-check triton==3.6.0 torch==2.13.0 'numpy<2.4' \
-	    ml_dtypes mpmath threadpoolctl
+	    ml_dtypes mpmath threadpoolctl 'llvmlite==0.50.*' 'nvidia-nvjitlink==13.0.*'
 	@touch $@
 
 bench-interpreters: $(TRITON)/.ready
 	TRITON_INTERPRET=1 PYTHONPATH=. $(TRITON)/bin/python -m tilewright.bench.interpreters --store reports/data/interpreters.jsonl
+
+bench-compile: $(TRITON)/.ready
+	PYTHONPATH=. $(TRITON)/bin/python -m tilewright.bench.compile_time --store reports/data/compile_time.jsonl
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .benchmarks

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+#: The modules that answer to `triton` and `triton.language`.
+System = tuple[ModuleType, ModuleType]
 
 
 def torch_module() -> ModuleType:
@@ -11,14 +15,29 @@ def torch_module() -> ModuleType:
     return importlib.import_module("torch")
 
 
-def triton_modules() -> tuple[tuple[ModuleType, ModuleType], tuple[ModuleType, ModuleType]]:
-    """(system, language) of Tilewright and of Triton, whose interpreter must be on (TRITON_INTERPRET=1).
+def systems(*, interpret: bool) -> dict[str, System]:
+    """Tilewright and Triton by their names; Triton must interpret kernels, or must not.
 
-    Raises ImportError where Triton is missing, and RuntimeError where its interpreter is off: Triton decides when it is
-    imported.
+    Raises ImportError where Triton is missing, and RuntimeError where TRITON_INTERPRET, which it reads when it is
+    imported, says otherwise.
     """
-    ours = importlib.import_module("tilewright")
-    theirs = importlib.import_module("triton")
-    if not theirs.knobs.runtime.interpret:
-        raise RuntimeError("Triton's interpreter is off; set TRITON_INTERPRET=1")
-    return (ours, importlib.import_module("tilewright.language")), (theirs, importlib.import_module("triton.language"))
+    names = {name: (importlib.import_module(name), f"{name}.language") for name in ("tilewright", "triton")}
+    if names["triton"][0].knobs.runtime.interpret != interpret:
+        raise RuntimeError(
+            f"Triton's interpreter is {'off' if interpret else 'on'}; set TRITON_INTERPRET={interpret:d}"
+        )
+    return {name: (system, importlib.import_module(language)) for name, (system, language) in names.items()}
+
+
+def triton_compiler() -> Any:
+    """What Triton 3.6 compiles with, stage by stage: `ASTSource`, `GPUTarget`, `ir`, `make_backend`.
+
+    Raises ImportError where Triton is missing, and AttributeError where another version has it elsewhere.
+    """
+    places = {
+        "ASTSource": "triton.compiler",
+        "GPUTarget": "triton.backends.compiler",
+        "ir": "triton._C.libtriton",
+        "make_backend": "triton.compiler.compiler",
+    }
+    return SimpleNamespace(**{name: getattr(importlib.import_module(at), name) for name, at in places.items()})

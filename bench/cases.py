@@ -6,7 +6,9 @@ that a result is right or wrong without a tolerance set by hand.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,16 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.interpreter import Bounded
-from tilewright.lang import F16, F32
+from tilewright.lang import F16, F32, F64
 
-Reference = Callable[[], Mapping[int, Bounded]]
+Reference = Callable[[slice], Mapping[int, Bounded]]
+
+#: Elements of an output that are checked at once: their float64 values and errors stay in the cache.
+PART = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """One launch: `kernel` of the family's source file on `arguments` over `grid`.
 
-    `reference()` gives what each output argument, by its position, must hold afterwards.
+    `reference(part)` gives what each of the arguments at the positions `outputs` must hold, afterwards, in that part of
+    its first axis, which is equally long for all of them. `flops` counts floating-point operations, a multiply-add as
+    two; 0 where memory alone decides the time.
     """
 
     name: str
@@ -33,12 +40,40 @@ class Case:
     arguments: tuple[Any, ...]
     constants: Mapping[str, Any]
     grid: tuple[int, ...]
+    outputs: tuple[int, ...]
     reference: Reference
+    flops: int = 0
 
-    def check(self) -> float:
-        """The worst |result - reference| / allowed error over all outputs: at most 1 if every value is right."""
-        wanted = self.reference()
-        return max(bound.utilisation(self.arguments[index].astype(np.float64)) for index, bound in wanted.items())
+    @property
+    def bytes(self) -> int:
+        """The bytes that have to move: each input is read once, and each output written once."""
+        return sum(part.nbytes for part in self.arguments if isinstance(part, np.ndarray))
+
+    @property
+    def programs(self) -> int:
+        """How many programs one launch runs."""
+        return math.prod(self.grid)
+
+    def fresh(self) -> list[Any]:
+        """The arguments with every array copied, outputs as they are before the launch."""
+        return [part.copy() if isinstance(part, np.ndarray) else part for part in self.arguments]
+
+    def check(self, arguments: Sequence[Any] | Mapping[int, Any] | None = None) -> float:
+        """The worst |result - reference| / allowed error over all outputs: at most 1 if every value is right.
+
+        `arguments`: those of the launch, or the outputs by their positions, if it was not on the case's own arrays.
+        """
+        given = self.arguments if arguments is None else arguments
+        results = {index: np.asarray(given[index]) for index in self.outputs}
+
+        def worst(part: slice) -> float:
+            bounds = self.reference(part)
+            return max(bounds[i].utilisation(result[part].astype(np.float64)) for i, result in results.items())
+
+        extent = len(results[self.outputs[0]])
+        step = max(1, PART * extent // max(result.size for result in results.values()))
+        with ThreadPoolExecutor() as pool:
+            return max(pool.map(worst, (slice(start, start + step) for start in range(0, extent, step))))
 
 
 def cdiv(a: int, b: int) -> int:
@@ -47,15 +82,77 @@ def cdiv(a: int, b: int) -> int:
 
 def normal(shape: tuple[int, ...], dtype: Any, seed: int, scale: float = 1.0) -> NDArray[Any]:
     """Normal numbers, the same for the same seed."""
-    return (np.random.default_rng(seed).standard_normal(shape) * scale).astype(dtype)
+    return (np.random.default_rng(seed).standard_normal(shape, np.float32) * np.float32(scale)).astype(
+        dtype, copy=False
+    )
+
+
+def _flat(
+    name: str, kernel: str, arguments: tuple[Any, ...], n: int, block: int, outputs: tuple[int, ...],
+    reference: Reference,
+) -> Case:  # fmt: skip
+    """A case of the elementwise family: `n` elements, `block` of them a program."""
+    return Case(
+        f"{name} {n:,}", "elementwise", kernel, arguments, {"BLOCK": block}, (cdiv(n, block),), outputs, reference
+    )
 
 
 def add(n: int = 98_432, block: int = 1024) -> Case:
     """x + y in f32."""
     x, y = normal((n,), np.float32, 1), normal((n,), np.float32, 2)
+
+    def reference(part: slice) -> dict[int, Bounded]:
+        return {2: Bounded.exact(x[part], F32) + Bounded.exact(y[part], F32)}
+
+    return _flat("vector add", "add_kernel", (x, y, np.zeros_like(x), n), n, block, (2,), reference)
+
+
+def gelu_reference(x: NDArray[np.float32]) -> Bounded:
+    """x / 2 * (1 + erf(x / sqrt 2)), the form without an approximation of its own (Hendrycks and Gimpel, 2016)."""
+    half, one, root = (Bounded.exact(np.float32(number), F32) for number in (0.5, 1.0, 0.7071067811865476))
+    exact = Bounded.exact(x, F32)
+    return half * exact * (one + (exact * root).erf())
+
+
+def gelu(n: int = 100_000, block: int = 1024) -> Case:
+    """The activation function of transformers, in f32."""
+    x = normal((n,), np.float32, 13, 2.0)
+    return _flat(
+        "gelu", "gelu_kernel", (x, np.zeros_like(x), n), n, block, (1,), lambda part: {1: gelu_reference(x[part])}
+    )
+
+
+def hash_reference(x: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The finaliser of MurmurHash3 (Appleby) over 64-bit integers."""
+    mask, h = np.uint64(0xFFFFFFFF), x.astype(np.uint64)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        h = (h ^ h >> np.uint64(shift)) * np.uint64(factor) & mask
+    return h.astype(np.uint32)
+
+
+def hash_bits(n: int = 100_000, block: int = 1024) -> Case:
+    """A hash of each 32-bit word, and how many of its bits are ones."""
+    x = np.random.default_rng(14).integers(0, 2**32, n, np.uint32)
+
+    def reference(part: slice) -> dict[int, Bounded]:
+        hashed = hash_reference(x[part])
+        return {1: Bounded.exact(hashed, F64), 2: Bounded.exact(np.bitwise_count(hashed), F64)}
+
+    arguments = (x, np.zeros_like(x), np.zeros(n, np.int32), n)
+    return _flat("hash and popcount", "hash_kernel", arguments, n, block, (1, 2), reference)
+
+
+def scale_shift(m: int = 300, n: int = 500, bm: int = 16, bn: int = 64) -> Case:
+    """x * scale + shift in f32, m x n, with a factor for each column and a summand for each row."""
+    x, scale, shift = (normal(shape, np.float32, seed) for shape, seed in (((m, n), 15), ((n,), 16), ((m,), 17)))
+
+    def reference(part: slice) -> dict[int, Bounded]:
+        scaled = Bounded.exact(x[part], F32) * Bounded.exact(scale, F32)[None, :]
+        return {3: scaled + Bounded.exact(shift[part], F32)[:, None]}
+
     return Case(
-        f"vector add {n:,}", "elementwise", "add_kernel", (x, y, np.zeros_like(x), n), {"BLOCK": block},
-        (cdiv(n, block),), lambda: {2: Bounded.exact(x, F32) + Bounded.exact(y, F32)},
+        f"scale and shift {m}x{n}", "elementwise", "scale_shift_kernel", (x, scale, shift, np.zeros_like(x), m, n, n),
+        {"BM": bm, "BN": bn}, (cdiv(m, bm), cdiv(n, bn)), (3,), reference,
     )  # fmt: skip
 
 
@@ -80,30 +177,27 @@ def dropout(n: int = 100_000, p: float = 0.25, seed: int = 123, block: int = 102
     """Zero a share p of the elements and scale the rest by 1 / (1 - p)."""
     x = normal((n,), np.float32, 3)
 
-    def reference() -> dict[int, Bounded]:
-        keep = philox_uniform(seed, np.arange(n)).astype(np.float32) > np.float32(p)
+    def reference(part: slice) -> dict[int, Bounded]:
+        kept = philox_uniform(seed, np.arange(n)[part]).astype(np.float32) > np.float32(p)
         share = Bounded.exact(1.0, F32) - Bounded.exact(np.float32(p), F32)
-        return {1: (Bounded.exact(x, F32) / share).where(keep, Bounded.exact(np.zeros(n), F32))}
+        return {1: (Bounded.exact(x[part], F32) / share).where(kept, Bounded.exact(0.0, F32))}
 
-    return Case(
-        f"dropout {n:,}", "elementwise", "dropout_kernel", (x, np.zeros_like(x), n, p, seed), {"BLOCK": block},
-        (cdiv(n, block),), reference,
-    )  # fmt: skip
+    return _flat("dropout", "dropout_kernel", (x, np.zeros_like(x), n, p, seed), n, block, (1,), reference)
 
 
 def softmax(rows: int = 1823, cols: int = 781, programs: int = 264) -> Case:
     """Softmax of each row, f32."""
     x = normal((rows, cols), np.float32, 4)
 
-    def reference() -> dict[int, Bounded]:
-        exact = Bounded.exact(x, F32)
+    def reference(part: slice) -> dict[int, Bounded]:
+        exact = Bounded.exact(x[part], F32)
         e = (exact - exact.max(1)[:, None]).exp()
         return {0: e / e.sum(1)[:, None]}
 
     block = 1 << (cols - 1).bit_length()
     return Case(
         f"softmax {rows}x{cols}", "softmax", "softmax_kernel", (np.zeros_like(x), x, cols, cols, rows, cols),
-        {"BLOCK": block}, (programs,), reference,
+        {"BLOCK": block}, (programs,), (0,), reference,
     )  # fmt: skip
 
 
@@ -112,8 +206,8 @@ def layernorm(rows: int = 1151, cols: int = 8192, eps: float = 1e-5) -> Case:
     x, w, b = normal((rows, cols), np.float16, 5), normal((cols,), np.float16, 6), normal((cols,), np.float16, 7)
     mean, rstd = np.zeros(rows, np.float32), np.zeros(rows, np.float32)
 
-    def reference() -> dict[int, Bounded]:
-        exact, count = Bounded.exact(x, F32), Bounded.exact(float(cols), F32)
+    def reference(part: slice) -> dict[int, Bounded]:
+        exact, count = Bounded.exact(x[part], F32), Bounded.exact(float(cols), F32)
         means = exact.sum(1) / count
         centred = exact - means[:, None]
         variance = (centred * centred).sum(1) / count
@@ -124,13 +218,14 @@ def layernorm(rows: int = 1151, cols: int = 8192, eps: float = 1e-5) -> Case:
     return Case(
         f"layernorm {rows}x{cols}", "norms", "layernorm_kernel",
         (x, w, b, np.zeros_like(x), mean, rstd, cols, cols, eps), {"BLOCK": 1 << (cols - 1).bit_length()},
-        (rows,), reference,
+        (rows,), (3, 4, 5), reference,
     )  # fmt: skip
 
 
-def _product(a: NDArray[Any], b: NDArray[Any]) -> dict[int, Bounded]:
-    zero = Bounded.exact(np.zeros((a.shape[0], b.shape[1])), F32)
-    return {2: Bounded.exact(a, F32).dot(Bounded.exact(b, F32), zero).cast(F16)}
+def _product(a: NDArray[Any], b: NDArray[Any], part: slice) -> dict[int, Bounded]:
+    rows = Bounded.exact(a[part], F32)
+    zero = Bounded.exact(np.zeros((len(rows.value), b.shape[1])), F32)
+    return {2: rows.dot(Bounded.exact(b, F32), zero).cast(F16)}
 
 
 def matmul(
@@ -139,24 +234,20 @@ def matmul(
     """a @ b in f16 with an f32 accumulator, over pointers or block pointers."""
     a, b = normal((m, k), np.float16, 8, 0.5), normal((k, n), np.float16, 9, 0.5)
     c = np.zeros((m, n), np.float16)
-    arguments = (a, b, c, m, n, k, k, 1, n, 1, n, 1)
-    tiles: dict[str, Any] = {"BM": bm, "BN": bn, "BK": bk}
+    tiles = {"BM": bm, "BN": bn, "BK": bk} | ({} if blocks else {"GROUP": 8})
     across = (cdiv(m, bm), cdiv(n, bn))
-    if blocks:
-        return Case(
-            f"matmul {m}x{n}x{k}, block pointers", "matmul", "matmul_block_kernel", arguments, tiles, across,
-            partial(_product, a, b),
-        )  # fmt: skip
     return Case(
-        f"matmul {m}x{n}x{k}, pointers", "matmul", "matmul_kernel", arguments, tiles | {"GROUP": 8},
-        (across[0] * across[1],), partial(_product, a, b),
+        f"matmul {m}x{n}x{k}, {'block ' if blocks else ''}pointers", "matmul",
+        "matmul_block_kernel" if blocks else "matmul_kernel", (a, b, c, m, n, k, k, 1, n, 1, n, 1), tiles,
+        across if blocks else (math.prod(across),), (2,), partial(_product, a, b), 2 * m * n * k,
     )  # fmt: skip
 
 
 def _attention(
-    q: NDArray[Any], k: NDArray[Any], v: NDArray[Any], scale: float, step: int, causal: bool
+    q: NDArray[Any], k: NDArray[Any], v: NDArray[Any], scale: float, step: int, causal: bool, part: slice
 ) -> dict[int, Bounded]:
     """The kernel's own recurrence over blocks of keys, so that the bound covers its rescaling."""
+    q, k, v = q[part], k[part], v[part]
     n = q.shape[1]
     factor = Bounded.exact(np.float32(scale), F32) * Bounded.exact(np.float32(1.4426950408889634), F32)
     zeros = Bounded.exact(np.zeros((*q.shape[:2], step)), F32)
@@ -186,5 +277,6 @@ def attention(heads: int = 2, n: int = 512, d: int = 64, bm: int = 64, bn: int =
     return Case(
         f"attention {heads}x{n}x{d}{', causal' if causal else ''}", "attention", "attention_kernel",
         (q, k, v, np.zeros_like(q), scale, n * d, d, n), {"D": d, "BM": bm, "BN": bn, "CAUSAL": causal},
-        (cdiv(n, bm), heads), partial(_attention, q, k, v, scale, bn, causal),
+        (cdiv(n, bm), heads), (3,), partial(_attention, q, k, v, scale, bn, causal),
+        4 * heads * n * n * d // (2 if causal else 1),
     )  # fmt: skip

@@ -7,23 +7,19 @@ round runs both systems on fresh copies; the figures are the best of the rounds.
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from math import exp, log
 from pathlib import Path
 from time import perf_counter
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 
 from . import cases
-from ._lazy import torch_module, triton_modules
+from ._lazy import System, systems, torch_module
 from .cases import Case
+from .records import store, surroundings
 from .sources import load_kernels
 
 CASES: tuple[Callable[[], Case], ...] = (
@@ -50,48 +46,24 @@ class Row:
     samples: Mapping[str, list[float]]
 
 
-def measure(case: Case, systems: Mapping[str, tuple[ModuleType, ModuleType]], rounds: Mapping[str, int]) -> Row:
+def measure(case: Case, known: Mapping[str, System], rounds: Mapping[str, int]) -> Row:
     """Run one case under every system, interleaved, and check every result."""
     torch = torch_module()
-    kernels = {name: getattr(load_kernels(case.family, *pair), case.kernel) for name, pair in systems.items()}
-    samples: dict[str, list[float]] = {name: [] for name in systems}
-    error = dict.fromkeys(systems, 0.0)
+    kernels = {name: getattr(load_kernels(case.family, *pair), case.kernel) for name, pair in known.items()}
+    samples: dict[str, list[float]] = {name: [] for name in known}
+    error = dict.fromkeys(known, 0.0)
     for turn in range(max(rounds.values())):
         for name, kernel in kernels.items():
             if turn >= rounds[name]:
                 continue
-            tensors = [torch.from_numpy(a.copy()) if isinstance(a, np.ndarray) else a for a in case.arguments]
+            tensors = [torch.from_numpy(part) if isinstance(part, np.ndarray) else part for part in case.fresh()]
             start = perf_counter()
             kernel[case.grid](*tensors, **case.constants)
             samples[name].append(perf_counter() - start)
             if turn == 0:
-                error[name] = judge(case, tensors)
-    programs = int(np.prod(case.grid))
+                error[name] = case.check(tensors)
     ours, theirs = min(samples["tilewright"]), min(samples["triton"])
-    return Row(case.name, programs, theirs, ours, theirs / ours, error["triton"], error["tilewright"], samples)
-
-
-def judge(case: Case, tensors: list[Any]) -> float:
-    """The worst |result - reference| / allowed error."""
-    wanted = case.reference()
-    return max(bound.utilisation(tensors[index].numpy().astype(np.float64)) for index, bound in wanted.items())
-
-
-def surroundings(triton: ModuleType) -> dict[str, Any]:
-    """What the figures were measured with: versions, commit, processor."""
-    root = Path(__file__).resolve().parent.parent
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=False)
-    cpus = Path("/proc/cpuinfo")
-    models = [line.partition(":")[2].strip() for line in cpus.read_text().splitlines() if "model name" in line]
-    return {
-        "commit": commit.stdout.strip(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "torch": torch_module().__version__,
-        "triton": triton.__version__,
-        "processor": models[0] if models else platform.machine(),
-        "cores": len(models),
-    }
+    return Row(case.name, case.programs, theirs, ours, theirs / ours, error["triton"], error["tilewright"], samples)
 
 
 def main(arguments: list[str]) -> int:
@@ -100,13 +72,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rounds", type=int, default=5, help="rounds of Tilewright; Triton gets two")
     parser.add_argument("--store", type=Path, help="append the rows to this file as JSON lines")
     options = parser.parse_args(arguments)
-    ours, theirs = triton_modules()
-    systems = {"triton": theirs, "tilewright": ours}
+    known = systems(interpret=True)
     rounds = {"triton": min(2, options.rounds), "tilewright": options.rounds}
     print(f"{'case':<34} {'programs':>8} {'Triton s':>10} {'ours s':>10} {'ratio':>8}  error/allowed (Triton, ours)")
     rows: list[Row] = []
     for make in CASES:
-        row = measure(make(), systems, rounds)
+        row = measure(make(), known, rounds)
         rows.append(row)
         print(
             f"{row.case:<34} {row.programs:>8} {row.triton_seconds:>10.4f} {row.tilewright_seconds:>10.4f} "
@@ -116,9 +87,8 @@ def main(arguments: list[str]) -> int:
     mean = exp(sum(log(row.ratio) for row in rows) / len(rows))
     print(f"geometric mean {mean:.1f}x, least {min(row.ratio for row in rows):.1f}x")
     if options.store:
-        facts = surroundings(theirs[0])
-        with options.store.open("a") as sink:
-            sink.writelines(json.dumps(asdict(row) | facts) + "\n" for row in rows)
+        facts = surroundings()
+        store(options.store, (asdict(row) | facts for row in rows))
     return 0
 
 

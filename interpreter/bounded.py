@@ -10,6 +10,7 @@ Rules: N. Higham, Accuracy and Stability of Numerical Algorithms, chapters 3 and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +51,11 @@ def allowed(name: str, value: Array, fmt: FloatType, operand: Array | None = Non
             return absolute + relative * size + rounding
         case _:
             raise ValueError(f"{name}: {contract} is no bound on one rounding")
+
+
+def _erf(x: Array) -> Array:
+    """The error function of each element; NumPy has none."""
+    return np.fromiter(map(math.erf, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,6 +105,9 @@ class Bounded:
 
     def exp2(self) -> Bounded:
         return self._monotone("exp2", np.exp2)
+
+    def erf(self) -> Bounded:
+        return self._monotone("erf", _erf)
 
     def sqrt(self) -> Bounded:
         return self._monotone("sqrt", lambda x: np.sqrt(np.maximum(x, 0.0)))

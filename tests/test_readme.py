@@ -5,7 +5,6 @@ page are one session: each sees what those before it defined. A `text` block rig
 block prints and, if it fails, the error's message; paths are shown without folders and addresses as they come.
 """
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,6 +125,33 @@ def test_a_wrong_output_would_be_noticed(tmp_path: Path) -> None:
 
 
 def test_the_figures_are_those_of_the_stored_rows() -> None:
-    rows = [json.loads(line) for line in figures.ROWS.read_text().splitlines()]
     text = (ROOT / "README.md").read_text()
-    assert len(rows) >= 6 and text == figures.page(text, rows)
+    names = [found[2] for found in figures.BLOCK.finditer(text)]
+    assert {"interpreters", "compile_time"} <= set(names) <= set(figures.TABLES)
+    assert text.count("<!-- figures: ") == 2 * len(names) and text == figures.page(text)
+    assert {path.stem for path in figures.DATA.glob("*.jsonl")} <= set(names), "rows that the page does not show"
+
+
+def test_a_table_shows_the_last_rows_and_says_what_is_wrong() -> None:
+    kernel = {"status": "ok", "case": "add", "what": "kernel", "bytes": 1e9, "seconds": 1e-3}
+    rows = [
+        {**kernel, "contender": "tilewright", "seconds": 9.0, "over": {"triton": 0.1}},
+        {**kernel, "contender": "tilewright", "over": {"triton": 1.25, "copy": 0.5}},
+        {**kernel, "contender": "triton", "over": {"tilewright": 0.8}},
+        {**kernel, "contender": "torch", "status": "wrong", "seconds": None, "over": {}},
+        {**kernel, "contender": "tilewright", "what": "launch", "over": {}},
+    ]
+    page = figures.page("<!-- figures: gpu -->\nold\n<!-- figures: gpu -->\n", lambda name: rows)
+    assert page.splitlines()[3:-1] == [
+        "| add | 1000 GB/s | 1000 GB/s | wrong |  | 1.250x | 0.500x |",
+        "| add, host time of a launch | 1000.0 us |  |  |  |  |  |",
+    ]
+    stages = {"frontend": 0.001, "cubin": 0.002}
+    compiled = [
+        {"case": "add", "contender": name, "seconds": stages, "total": total}
+        for name, total in (("tilewright", 0.003), ("triton", 0.006))
+    ]
+    assert figures.compile_time(compiled).splitlines()[2:] == [
+        "| add | Triton | 1.0 | 2.0 | 6.0 |  |",
+        "| add | Tilewright | 1.0 | 2.0 | 3.0 | 0.50x |",
+    ]

@@ -1,51 +1,118 @@
-"""Writes the table of figures in README.md from the stored rows: `python -m tools.figures [--write]`.
+"""Writes the tables of figures in README.md from the stored rows: `python -m tools.figures [--write]`.
 
-Without --write it only says whether the table is what the rows give (exit status 1 if not).
+A table stands between two marks, `<!-- figures: NAME -->`, where NAME is a file of rows under reports/data. Without
+--write it only says whether the tables are what the rows give (exit status 1 if not).
 """
 
 import json
+import re
 import sys
+from collections.abc import Callable, Sequence
 from math import exp, log
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
-ROWS = ROOT / "reports" / "data" / "interpreters.jsonl"
-MARK = "<!-- figures -->"
+DATA = ROOT / "reports" / "data"
+BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- figures: \2 -->)", re.DOTALL)
+
+Row = dict[str, Any]
 
 
-def table(rows: list[dict[str, object]]) -> str:
-    """The last measured row of each case as a Markdown table, with the geometric mean."""
-    latest = {str(row["case"]): row for row in rows}
-    lines = ["| kernel | programs | Triton's interpreter | Tilewright | ratio |", "|---|---|---|---|---|"]
+def latest(rows: Sequence[Row], *keys: str) -> dict[tuple[str, ...], Row]:
+    """The last stored row of each combination of keys, in the order in which the first ones were stored."""
+    return {tuple(str(row[key]) for key in keys): row for row in rows}
+
+
+def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    shown = [header, ["---"] * len(header), *lines]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in shown)
+
+
+def interpreters(rows: Sequence[Row]) -> str:
+    """Each kernel in the reference and in Triton's interpreter, with the geometric mean of the ratios."""
+    lines: list[list[str]] = []
     ratios: list[float] = []
-    for case, row in latest.items():
-        ratios.append(float(str(row["ratio"])))
-        theirs, ours = (float(str(row[f"{name}_seconds"])) for name in ("triton", "tilewright"))
-        lines.append(f"| {case} | {row['programs']} | {theirs:.2f} s | {ours * 1e3:.0f} ms | {ratios[-1]:.0f}x |")
+    for row in latest(rows, "case").values():
+        ratios.append(row["ratio"])
+        theirs, ours = f"{row['triton_seconds']:.2f} s", f"{row['tilewright_seconds'] * 1e3:.0f} ms"
+        lines.append([row["case"], str(row["programs"]), theirs, ours, f"{row['ratio']:.0f}x"])
     mean = exp(sum(map(log, ratios)) / len(ratios))
-    return "\n".join([*lines, f"| geometric mean | | | | {mean:.0f}x |"])
+    lines.append(["geometric mean", "", "", "", f"{mean:.0f}x"])
+    return markdown(["kernel", "programs", "Triton's interpreter", "Tilewright", "ratio"], lines)
 
 
-def page(text: str, rows: list[dict[str, object]]) -> str:
-    """The page with the table between its two marks replaced."""
-    before, _, after = text.split(MARK)
-    return f"{before}{MARK}\n{table(rows)}\n{MARK}{after}"
+def compile_time(rows: Sequence[Row]) -> str:
+    """Milliseconds of each stage of each kernel under both compilers, and the ratio of the totals."""
+    known = latest(rows, "case", "contender")
+    stages = list(rows[-1]["seconds"])
+    lines: list[list[str]] = []
+    for case in dict.fromkeys(case for case, _ in known):
+        theirs, ours = known[case, "triton"], known[case, "tilewright"]
+        for name, row, ratio in (
+            ("Triton", theirs, ""),
+            ("Tilewright", ours, f"{ours['total'] / theirs['total']:.2f}x"),
+        ):
+            cells = [f"{row['seconds'][stage] * 1e3:.1f}" for stage in stages]
+            lines.append([case, name, *cells, f"{row['total'] * 1e3:.1f}", ratio])
+    return markdown(["kernel", "ms", *stages, "total", "of Triton's"], lines)
+
+
+def gpu(rows: Sequence[Row]) -> str:
+    """Each case on the GPU: rates of every contender, and how fast Tilewright is beside Triton and a copy.
+
+    A row that is not ok shows its status in place of a figure. Host times of launches are rows of their own.
+    """
+    known = latest(rows, "what", "case", "contender")
+    contenders = ("tilewright", "triton", "torch", "copy")
+    lines: list[list[str]] = []
+    for what, case in dict.fromkeys((what, case) for what, case, _ in known):
+        cells = [figure(known.get((what, case, name))) for name in contenders]
+        over = known.get((what, case, "tilewright"), {}).get("over", {})
+        ratios = [f"{over[name]:.3f}x" if name in over else "" for name in ("triton", "copy")]
+        lines.append([f"{case}{', host time of a launch' if what == 'launch' else ''}", *cells, *ratios])
+    return markdown(["case", "Tilewright", "Triton", "torch", "copy", "of Triton", "of copy"], lines)
+
+
+def figure(row: Row | None) -> str:
+    """The rate of a kernel, the time of a launch, or why there is neither."""
+    if row is None:
+        return ""
+    if row["status"] != "ok":
+        return str(row["status"])
+    if row["what"] == "launch":
+        return f"{row['seconds'] * 1e6:.1f} us"
+    return f"{row['bytes'] / row['seconds'] / 1e9:.0f} GB/s"
+
+
+TABLES: dict[str, Callable[[Sequence[Row]], str]] = {
+    "interpreters": interpreters,
+    "compile_time": compile_time,
+    "gpu": gpu,
+}
+
+
+def stored(name: str) -> list[Row]:
+    """The rows of a file."""
+    return [json.loads(line) for line in (DATA / f"{name}.jsonl").read_text().splitlines()]
+
+
+def page(text: str, rows: Callable[[str], Sequence[Row]] = stored) -> str:
+    """The page with every table between its two marks replaced."""
+    return BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]](rows(found[2]))}\n{found[3]}", text)
 
 
 def main(arguments: list[str]) -> int:
     """Check the README, or write it."""
-    rows = [json.loads(line) for line in ROWS.read_text().splitlines()]
     readme = ROOT / "README.md"
     text = readme.read_text()
-    wanted = page(text, rows)
+    wanted = page(text)
     if "--write" in arguments:
         readme.write_text(wanted)
         return 0
-    print(
-        "README.md shows the stored rows"
-        if text == wanted
-        else "README.md is stale: run python -m tools.figures --write"
-    )
+    stale = "README.md is stale: run python -m tools.figures --write"
+    print("README.md shows the stored rows" if text == wanted else stale)
     return int(text != wanted)
 
 
