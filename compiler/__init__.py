@@ -13,6 +13,8 @@ from .errors import (
     NoAssembler,
     NotCompiledYet,
     NotOnTarget,
+    RegistersExceeded,
+    SharedMemoryExceeded,
     UnknownTarget,
 )
 from .not_lowered import NOT_LOWERED
@@ -29,7 +31,9 @@ __all__ = [
     "NoAssembler",
     "NotCompiledYet",
     "NotOnTarget",
+    "RegistersExceeded",
     "STAGES",
+    "SharedMemoryExceeded",
     "TARGETS",
     "Target",
     "UnknownTarget",

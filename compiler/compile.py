@@ -18,6 +18,7 @@ from .cubin import Resources, resources
 from .errors import BadOption
 from .lower.kernel import lower, symbol
 from .nvjitlink import assemble
+from .passes.trees import Tree, recorded
 from .pipeline import GPU_PASSES, TILE_PASSES, Hook, Timing, run_passes
 from .targets import Target, target_named
 
@@ -27,7 +28,11 @@ WARPS = (1, 2, 4, 8, 16, 32)
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a launcher must know of a kernel, and what it uses; zeros where there is no cubin."""
+    """What a launcher must know of a kernel, and what it uses; zeros where there is no cubin.
+
+    trees: of each reduction the line in the source, the axis, and the bits of the index in the order in which they are
+    folded (see `passes/trees.py`).
+    """
 
     name: str
     target: str
@@ -37,6 +42,7 @@ class Metadata:
     registers: int = 0
     stack: int = 0
     spills: int = 0
+    trees: tuple[Tree, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +55,30 @@ class Compiled:
 
 
 def compile_module(
-    module: Module, target: str, num_warps: int = 4, *, until: str = "cubin", hook: Hook | None = None
+    module: Module,
+    target: str,
+    num_warps: int = 4,
+    *,
+    num_stages: int = 3,
+    until: str = "cubin",
+    hook: Hook | None = None,
 ) -> Compiled:
     """Compile a module, which stays as it is, for a target of TARGETS.
 
-    num_warps: a power of two up to 32. until: the last stage that is made. hook: called after each pass with its name
-    and the module. Raises UnknownTarget, BadOption, NotCompiledYet, NotOnTarget, NoAssembler and
-    AssemblerError.
+    num_warps: a power of two up to 32. num_stages: how many rounds of a loop have their loads in shared memory at a
+    time, 1 for none ahead; a loop that says so itself decides. until: the last stage that is made. hook: called after
+    each pass with its name and the module. Raises UnknownTarget, BadOption, NotCompiledYet, NotOnTarget,
+    RegistersExceeded, SharedMemoryExceeded, NoAssembler and AssemblerError.
     """
     if num_warps not in WARPS:
         raise BadOption(option="num_warps", value=num_warps, expected=f"one of {', '.join(map(str, WARPS))}")
     if until not in STAGES:
         raise BadOption(option="until", value=until, expected=f"one of {', '.join(STAGES)}")
+    if num_stages < 1:
+        raise BadOption(option="num_stages", value=num_stages, expected="a whole number from 1 up")
     run = _Run(target_named(target), num_warps, until)
     work = clone_module(module)
-    work.attributes |= {"num_warps": num_warps, "target": target}
+    work.attributes |= {"num_warps": num_warps, "num_stages": num_stages, "target": target}
     run.tile_stages(work, hook)
     if run.goes_on("llir"):
         run.code_stages(work)
@@ -72,7 +87,8 @@ def compile_module(
     dynamic = work.attributes.get("shared", 0)
     assert isinstance(dynamic, int)
     shared = used.shared + dynamic
-    metadata = Metadata(name, target, num_warps, shared, dynamic, used.registers, used.stack, used.spills)
+    trees = recorded(work)
+    metadata = Metadata(name, target, num_warps, shared, dynamic, used.registers, used.stack, used.spills, trees)
     return Compiled(MappingProxyType(run.stages), metadata, MappingProxyType(run.timing.seconds))
 
 

@@ -41,6 +41,20 @@ class NotOnTarget(LoweringError):
     message = "{where}: {op}{form} needs sm_{sm} and PTX {ptx}; {target} has less"
 
 
+class RegistersExceeded(LoweringError):
+    """A tile asks for so many registers of each thread that keeping the rest in memory does not help."""
+
+    message = "{where}: {op} makes {type}: {words} registers in each of {threads} threads, which have {available}"
+    hint = "take smaller tiles, or more warps; up to {most} are tried, those that are too many in local memory"
+
+
+class SharedMemoryExceeded(LoweringError):
+    """A kernel needs more shared memory than a block of the target has."""
+
+    message = "{where}: {op} needs shared memory up to byte {bytes}; {target} has {limit}:\n{table}"
+    hint = "lower num_stages, or take smaller tiles"
+
+
 class NoAssembler(CompilationError):
     """The assembler library is not installed, or too old to load."""
 

@@ -13,13 +13,16 @@ from tilewright.lang import Module, knobs
 
 from .passes.allocate import allocate
 from .passes.barriers import barriers
+from .passes.carried import drop_carried
 from .passes.cse import cse
 from .passes.dce import dce
 from .passes.dots import choose_dots
 from .passes.fold import fold
 from .passes.inline import inline
+from .passes.large_tiles import refuse_large_tiles
 from .passes.layouts import assign_layouts
 from .passes.licm import licm
+from .passes.pipelining import pipeline
 from .passes.reductions import expand_reductions
 from .passes.trees import record_trees
 
@@ -43,6 +46,12 @@ GPU_PASSES: tuple[Pass, ...] = (
     assign_layouts,  # by accesses, dots and reductions; conversions where two of them meet
     cse,  # which makes some values twice in one layout
     dce,  # and leaves others without users
+    refuse_large_tiles,  # before work that grows with them begins
+    pipeline,  # the layouts say what a copy can take at once
+    drop_carried,  # pointers that are now only ahead
+    fold,  # the first rounds are those of known numbers
+    cse,  # and have much in common
+    dce,
     record_trees,  # layouts are final, and with them the order in which reductions add up
     allocate,  # shared memory for what needs some
     barriers,  # the order of a program's accesses, across its threads

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.lang import F32, OPS, AbsRel, Contract, Exact, FloatType, Mma, Sum, Ulp
+from tilewright.lang import F32, OPS, SPLIT_FLOOR, AbsRel, Contract, Exact, FloatType, Mma, Sum, Ulp
 
 Array = NDArray[np.float64]
 SLACK = 2.0**-50
@@ -131,8 +131,9 @@ class Bounded:
         total = self.value.sum(axis)
         return Bounded(total, error + unit(self.fmt) * (np.abs(total) + error), self.fmt)
 
-    def dot(self, other: Bounded, acc: Bounded) -> Bounded:
-        """acc + self @ other in the accumulator's format, by the op's matrix-instruction contract.
+    def dot(self, other: Bounded, acc: Bounded, precision: str = "ieee") -> Bounded:
+        """acc + self @ other in the accumulator's format, by the op's matrix-instruction contract. In the precision
+        `tf32` pass operands that were cut to it.
 
         A block of L products is aligned to its largest exponent with F fraction bits kept, and each block's result is
         truncated to the accumulator (docs/semantics.md, dot): per block (L + 1) * 2^-F * (largest magnitude doubled)
@@ -143,12 +144,14 @@ class Bounded:
         sizes = a @ b + np.abs(acc.value) + acc.error
         contracts = OPS["dot"].contracts
         assert contracts is not None
-        contract = contracts.of(acc.fmt, self.fmt)
+        contract = contracts.of(acc.fmt, self.fmt, precision)
         k = self.value.shape[-1]
         if isinstance(contract, Mma):
             blocks = -(-k // contract.terms)
             per_block = (contract.terms + 1) * 2.0 ** (2 - contract.fraction) + 2 * unit(acc.fmt)
-            relative = blocks * per_block
+            relative = blocks * per_block + contract.dropped
+            if contract.dropped:
+                propagated = propagated + SPLIT_FLOOR * (a.sum(-1)[..., :, None] + b.sum(-2)[..., None, :])
         else:
             relative = (k + 1) * unit(acc.fmt) / (1 - (k + 1) * unit(acc.fmt))
         error = propagated + (relative + SLACK) * sizes + floor_of(acc.fmt)

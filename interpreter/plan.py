@@ -218,8 +218,8 @@ class Planner:
         """The step of an op from the table of meanings."""
         runner = self.module.makers.meanings[operation.name](operation)
         operands, results = self.slots_of(operation.operands), self.slots_of(operation.results)
-        if len(results) == 1 and len(operands) in BY_ARITY:
-            return BY_ARITY[len(operands)](runner, *operands, *results)
+        if len(results) == 1:
+            return BY_ARITY.get(len(operands), many)(runner, *operands, *results)
         return general(runner, operands, results)
 
     def folds(self, operation: Operation) -> bool:
@@ -267,7 +267,16 @@ def ternary(runner: Runner, a: int, b: int, c: int, out: int) -> Run:
     return step
 
 
-#: Steps with one result, by the number of operands.
+def many(runner: Runner, *slots: int) -> Run:
+    *operands, out = slots
+
+    def step(batch: Batch, frame: Frame) -> None:
+        frame[out] = runner(batch, *[frame[slot] for slot in operands])
+
+    return step
+
+
+#: Steps with one result, by the number of operands, where there are few.
 BY_ARITY: dict[int, Callable[..., Run]] = {0: nullary, 1: unary, 2: binary, 3: ternary}
 
 

@@ -5,7 +5,20 @@ import typing
 from . import _lazy, language, ops
 from .constants import constexpr, plain, unwrap
 from .context import Options as FrontendOptions
-from .contracts import EXACT, AbsRel, Contract, Contracts, Exact, Mma, Sum, Tree, Ulp, Unordered
+from .contracts import (
+    EXACT,
+    SPLIT_CEILING,
+    SPLIT_FLOOR,
+    AbsRel,
+    Contract,
+    Contracts,
+    Exact,
+    Mma,
+    Sum,
+    Tree,
+    Ulp,
+    Unordered,
+)
 from .dtypes import (
     dtype,
     float16,
@@ -27,6 +40,7 @@ from .frontend import ConstexprFunction, DeviceFunction, Parameter, constexpr_fu
 from .ir import UNKNOWN_LOCATION, Block, Builder, Function, Location, Module, Operation, Value
 from .knobs import KnobError, Knobs, knobs
 from .opdef import OPS, Attribute, Effect, OpDef, OpTypeError, Trait
+from .ops.gpu import stage_slots
 from .types import (
     BF16,
     F8E4M3B15,
@@ -124,6 +138,8 @@ __all__ = [
     "Parameter",
     "ParseError",
     "PointerType",
+    "SPLIT_CEILING",
+    "SPLIT_FLOOR",
     "ScalarType",
     "Span",
     "Sum",
@@ -167,6 +183,7 @@ __all__ = [
     "print_module",
     "print_operation",
     "shape_of",
+    "stage_slots",
     "structurally_equal",
     "tile_layouts",
     "type_text",

@@ -63,10 +63,19 @@ class Sum:
 @dataclass(frozen=True, slots=True)
 class Mma:
     """A matrix multiply-accumulate: products exact, aligned to the largest exponent with `fraction` bits kept,
-    `terms` products a fused block, blocks truncated to the accumulator."""
+    `terms` products a fused block, blocks truncated to the accumulator.
+
+    `dropped` is the share of each |a * b| that is left out where operands are split into short parts. Such operands
+    besides lose up to `SPLIT_FLOOR` each, and nothing is promised if one of them is `SPLIT_CEILING` or more.
+    """
 
     fraction: int = 24
     terms: int = 16
+    dropped: float = 0.0
+
+
+#: The smallest positive bf16, and where rounding to a short part may overflow: see `Mma`.
+SPLIT_FLOOR, SPLIT_CEILING = 2.0**-133, 2.0**127
 
 
 class Tree(_Bare):
@@ -86,7 +95,8 @@ Contract: TypeAlias = Exact | Ulp | AbsRel | Sum | Mma | Tree | Unordered
 
 @dataclass(frozen=True, slots=True)
 class Contracts:
-    """The contract of one op: `default`, with exceptions by the name of the result's and of the operands' float type.
+    """The contract of one op: `default`, with exceptions by the name of the result's and of the operands' float type,
+    and by the attribute `precision`.
 
     `contractable`: a multiply feeding an add may be fused with it (one rounding instead of two).
     `ftz`: subnormal operands and results may be flushed to zero.
@@ -95,11 +105,14 @@ class Contracts:
     default: Contract
     by_type: Mapping[str, Contract] = field(default_factory=dict[str, Contract])
     by_operand: Mapping[str, Contract] = field(default_factory=dict[str, Contract])
+    by_precision: Mapping[str, Contract] = field(default_factory=dict[str, Contract])
     contractable: bool = False
     ftz: bool = False
 
-    def of(self, type_: FloatType, operand: FloatType | None = None) -> Contract:
-        """The contract for results of this type, from operands of that type where it matters."""
+    def of(self, type_: FloatType, operand: FloatType | None = None, precision: str = "") -> Contract:
+        """The contract for results of this type, from operands of that type and in that precision where it matters."""
+        if precision in self.by_precision:
+            return self.by_precision[precision]
         if operand is not None and operand.name in self.by_operand:
             return self.by_operand[operand.name]
         return self.by_type.get(type_.name, self.default)

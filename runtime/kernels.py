@@ -87,7 +87,8 @@ class CompiledKernel:
             self.artifact.stage("cubin")
         used = {name: int(self.artifact.facts.get(name, 0)) for name in RESOURCES}
         options = {name: getattr(self.options, name) for name in ("num_warps", "num_stages", "num_ctas")}
-        return KernelMetadata(self.name, self.key, self.artifact.target, **options, **used)
+        trees = tuple((line, axis, tuple(bits)) for line, axis, bits in self.artifact.facts.get("trees", ()))
+        return KernelMetadata(self.name, self.key, self.artifact.target, **options, **used, trees=trees)
 
     @property
     def n_regs(self) -> int:
@@ -102,7 +103,10 @@ class CompiledKernel:
 
 @dataclass(frozen=True, slots=True)
 class KernelMetadata:
-    """Facts about a compiled kernel: registers, stack and spilled bytes of a thread, shared bytes of a block."""
+    """Facts about a compiled kernel: registers, stack and spilled bytes of a thread, shared bytes of a block.
+
+    `trees` has for each reduction its line, its axis and the bits of the index, in the order in which they are folded.
+    """
 
     name: str
     hash: str
@@ -114,6 +118,7 @@ class KernelMetadata:
     stack: int
     spills: int
     shared: int
+    trees: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
 
 
 class JITFunction(DeviceFunction):

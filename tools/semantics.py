@@ -145,8 +145,8 @@ def contract_text(contract: Contract) -> str:
             return f"abs({number(absolute)}) + rel({number(relative)}){where}"
         case Sum(unit):
             return f"sum({unit})" if unit else "sum"
-        case Mma(fraction, terms):
-            return f"mma(F={fraction}, L={terms})"
+        case Mma(fraction, terms, dropped):
+            return f"mma(F={fraction}, L={terms}{f', D={number(dropped)}' if dropped else ''})"
         case Tree():
             return "tree"
         case Unordered():
@@ -167,6 +167,7 @@ def contracts_text(contracts: Contracts) -> str:
     parts = [contract_text(contracts.default)]
     for exceptions, word in ((contracts.by_type, ""), (contracts.by_operand, " operands")):
         parts += exception_texts(exceptions, contracts.default, word)
+    parts += [f"{name} {contract_text(contract)}" for name, contract in contracts.by_precision.items()]
     parts += [flag for flag in ("contractable", "ftz") if getattr(contracts, flag)]
     return "; ".join(parts)
 

@@ -47,8 +47,14 @@ def conversion(src: LinearLayout, dst: LinearLayout, size: int) -> Conversion:
 def memory_layout(src: LinearLayout, dst: LinearLayout, size: int) -> LinearLayout:
     """Where each element of the tile stands in shared memory."""
     vector = _vector(src, dst, size)
+    return swizzle(src.shape, size, vector, phase(src, vector, size), phase(dst, vector, size))
+
+
+def swizzle(
+    shape: tuple[int, ...], size: int, vector: list[Vector], writes: list[Vector], reads: list[Vector]
+) -> LinearLayout:
+    """The memory layout with this vector in which neither phase has bank conflicts."""
     banks = (BANKS_BYTES // size >> len(vector)).bit_length() - 1
-    writes, reads = _phase(src, vector, size), _phase(dst, vector, size)
     both = [bit for bit in writes if bit in reads]
     only_written = [bit for bit in writes if bit not in both]
     only_read = [bit for bit in reads if bit not in both]
@@ -57,45 +63,55 @@ def memory_layout(src: LinearLayout, dst: LinearLayout, size: int) -> LinearLayo
     bases += [written for written, _ in paired]
     rest = only_written[len(paired) :] + only_read[len(paired) :]
     placed = {*bases, *rest, *(read for _, read in paired)}
-    rest += [bit for bit in _tile_bits(src.shape) if bit not in placed]
+    rest += [bit for bit in _tile_bits(shape) if bit not in placed]
     free = max(0, banks - len(bases) + len(vector))
     bases += rest[:free]
     bases += [tuple(map(sum, zip(written, read, strict=True))) for written, read in paired]
-    return LinearLayout.from_bases({OFFSET: bases + rest[free:]}, dict(tile_layouts.tile_dims(src.shape)))
+    return LinearLayout.from_bases({OFFSET: bases + rest[free:]}, dict(tile_layouts.tile_dims(shape)))
+
+
+def row_major(shape: tuple[int, ...]) -> LinearLayout:
+    """A tile in shared memory element after element."""
+    return LinearLayout.from_bases({OFFSET: _tile_bits(shape)}, dict(tile_layouts.tile_dims(shape)))
 
 
 def _vector(src: LinearLayout, dst: LinearLayout, size: int) -> list[Vector]:
     """The tile bits of a vector, lowest first."""
     held, wanted = ([v for v in layout.bases[REGISTER] if any(v)] for layout in (src, dst))
-    for row, others in ((matrix_row(dst, size), held), (matrix_row(src, size), wanted)):
-        if row is not None and all(bit in others for bit in row):
-            return row
+    for layout, others in ((dst, held), (src, wanted)):
+        for row, _ in matrix_rows(layout, size):
+            if all(bit in others for bit in row):
+                return row
     most = (VECTOR_BYTES // size).bit_length() - 1
     return [bit for bit in wanted if bit in held][:most]
 
 
-def matrix_row(layout: LinearLayout, size: int) -> list[Vector] | None:
-    """The tile bits of the 16 bytes that a matrix instruction moves for 4 lanes; None for a layout that has no such.
+def matrix_rows(layout: LinearLayout, size: int) -> list[tuple[list[Vector], list[Vector]]]:
+    """The tile bits of the 16 bytes that a matrix instruction moves at once, and those that number 8 such rows.
 
-    The plain form: what a 32-bit register holds, then the lowest two lane bits.
+    In the plain form a row is what a 32-bit register of four lanes holds; in the transposed one, for elements of 16
+    bits, one element of each of eight lanes. There is none for a layout with replicas in lanes.
     """
-    packed = (4 // size).bit_length() - 1 if size <= 4 else -1
-    registers, lanes = layout.bases[REGISTER], layout.bases[LANE]
-    row = [*registers[:packed], *lanes[:2]]
-    fits = packed >= 0 and len(registers) >= packed and all(map(any, lanes))
-    return row if fits and len(row) == packed + 2 else None
+    registers, lanes = list(layout.bases[REGISTER]), list(layout.bases[LANE])
+    packed = (4 // size).bit_length() - 1
+    if size > 4 or not all(map(any, lanes)):
+        return []
+    found = [([*registers[:packed], *lanes[:2]], lanes[2:])] if len(registers) >= packed else []
+    if size == 2 and registers:
+        found.append((lanes[2:], [registers[0], *lanes[:2]]))
+    return found
 
 
-def _phase(layout: LinearLayout, vector: list[Vector], size: int) -> list[Vector]:
+def phase(layout: LinearLayout, vector: list[Vector], size: int) -> list[Vector]:
     """The tile bits in which the lanes differ that access memory at the same time.
 
     A phase moves at most 128 bytes: 32 lanes of up to 4 bytes, 16 of 8, or 8 of 16. In a matrix instruction these are
     the rows, which the high lane bits number.
     """
-    row = matrix_row(layout, size)
+    for row, numbers in matrix_rows(layout, size):
+        if set(row) == set(vector):
+            return numbers
     lanes = layout.bases[LANE]
-    if row is not None and set(row) == set(vector):
-        return list(lanes[2:])
     lanes_at_once = 5 - max(0, (size << len(vector) >> 2).bit_length() - 1)
     return [bit for bit in lanes[:lanes_at_once] if any(bit) and bit not in vector]
 

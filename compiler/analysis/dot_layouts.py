@@ -56,6 +56,10 @@ INSTRUCTIONS: dict[ScalarType, Mma] = {
 }
 #: The first generation whose `mma.sync` takes 8-bit floats, and the formats that it takes.
 FP8_SM, FP8_NAMES = 89, ("f8e4m3fn", "f8e5m2")
+#: What f32 operands enter the instruction as. `ieee` is for multiply-adds.
+F32_PARTS: dict[str, ScalarType] = {"tf32": F32, "tf32x3": F32, "bf16x3": BF16, "bf16x6": BF16}
+#: The most elements of its operands that a thread holds at once for plain multiply-adds.
+PLAIN_REGISTERS = 64
 
 
 def operand_element(operation: Operation, target: Target) -> ScalarType | None:
@@ -64,9 +68,10 @@ def operand_element(operation: Operation, target: Target) -> ScalarType | None:
     8-bit floats that the target's instruction lacks enter as f16, in which they are exact.
     """
     a, b, _ = (element_of(operand.type) for operand in operation.operands)
+    if a == F32:
+        return F32_PARTS.get(str(operation.attributes["precision"]))
     if a in INSTRUCTIONS:
-        tensor_float = a != F32 or operation.attributes["precision"] != "ieee"
-        return a if tensor_float else None
+        return a
     native = target.sm >= FP8_SM and str(a) in FP8_NAMES and str(b) in FP8_NAMES
     return a if native else F16
 
@@ -166,6 +171,30 @@ def operand_layout(shape: tuple[int, ...], index: int, instruction: Mma, warps: 
     inner = rank - 1 if index == 0 else rank - 2
     outer = rank - 2 if index == 0 else rank - 1
     return _fill(shape, registers, lanes, placed, [inner, outer, *reversed(range(rank - 2))])
+
+
+@cache
+def plain_result_layout(shape: tuple[int, ...], num_warps: int) -> LinearLayout:
+    """Where the accumulator lives for plain multiply-adds: a few neighbours along N a thread, eight lanes along N and
+    four along M, so that a warp reads few rows of `a` and few columns of `b`, and warps that keep a thread's part near
+    a square."""
+    *batch, m, n = shape
+    own = max(1, min(4, n // 8, m * n // (32 * num_warps)))
+    lanes_n = min(8, n // own)
+    lanes_m = min(m, 32 // lanes_n)
+    lanes_n = min(n // own, 32 // lanes_m)
+    part_m, part_n, warps_m, warps_n = m // lanes_m, n // lanes_n, 1, 1
+    while warps_m * warps_n < num_warps and (part_m > 1 or part_n > own):
+        if part_m >= part_n or part_n <= own:
+            part_m, warps_m = part_m // 2, warps_m * 2
+        else:
+            part_n, warps_n = part_n // 2, warps_n * 2
+    lead, order = [1] * len(batch), tuple(reversed(range(len(shape))))
+    spare = 32 // (lanes_m * lanes_n), num_warps // (warps_m * warps_n)
+    lanes, warps = [*lead, lanes_m, lanes_n], [*lead, warps_m, warps_n]
+    for counts, left in zip((lanes, warps), spare, strict=True):
+        counts[0] *= left  # over the batch, or replicas
+    return tile_layouts.blocked([*lead, 1, own], lanes, warps, order, shape)
 
 
 @cache

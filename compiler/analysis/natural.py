@@ -28,10 +28,12 @@ from ..targets import Target
 from . import dot_layouts
 from .axis import axis_analysis
 from .coalesce import WARP_SIZE, blocked, default_layout, fastest_first, vector_elements
+from .conversion import row_major
 from .placement import LANE, REGISTER, WARP, operand_layouts
 
 Layout: TypeAlias = LinearLayout | None
 ACCESSES = frozenset(("load", "store", "atomic_rmw", "atomic_cas", "atomic_load", "atomic_store", "atomic_poll"))
+BUFFERS = frozenset(("local_alloc", "async_copy", "async_wait", "local_store", "local_load"))
 REGIONS = frozenset(("for", "while", "if"))
 
 
@@ -46,7 +48,8 @@ class Naturals:
         self._known: dict[Value, Layout] = {}
         self._busy: set[Value] = set()
         self._cut = False
-        self._chained = {operation for operation in kernel.walk() if operation.name == "dot" and feeds_dot(operation)}
+        dots = [operation for operation in kernel.walk() if operation.name == "dot"]
+        self._chained = {dot for first in dots for dot in (first, *fed_dots(first)) if fed_dots(first)}
 
     # Accesses
 
@@ -151,20 +154,46 @@ class Naturals:
         """The layout of the result of a dot."""
         shape = shape_of(operation.result.type)
         chosen = self._instruction(operation)
-        return default_layout(shape, self.num_warps) if chosen is None else dot_layouts.result_layout(shape, *chosen)
+        if chosen is None:
+            return dot_layouts.plain_result_layout(shape, self.num_warps)
+        return dot_layouts.result_layout(shape, *chosen)
 
     def operands(self, operation: Operation, layout: Layout) -> Sequence[Layout] | None:
         """The layout of each operand, for the result in this layout; None when none will do."""
         if is_reduction(operation):
             return [self.reduced(operation)] * len(operation.operands)
+        if operation.name in BUFFERS:
+            return self._around_buffers(operation)
         if operation.name != "dot":
             return operand_layouts(operation, layout, self.num_warps)
         a, b, _ = (shape_of(operand.type) for operand in operation.operands)
         chosen = self._instruction(operation)
         assert layout is not None
         if chosen is None:
-            return [*(dot_layouts.plain_operand_layout(layout, index, a[-1]) for index in (0, 1)), layout]
+            return [*self._plain_operands(operation, layout), layout]
         return [dot_layouts.operand_layout(a, 0, *chosen), dot_layouts.operand_layout(b, 1, *chosen), layout]
+
+    def _plain_operands(self, operation: Operation, layout: LinearLayout) -> list[Layout]:
+        """Each operand by rows or columns in the registers of those who need them; where that were too many, wherever
+        it is: then the operation sees to it itself."""
+        operands = operation.operands[:2]
+        depth = shape_of(operands[0].type)[-1]
+        plain = [dot_layouts.plain_operand_layout(layout, index, depth) for index in (0, 1)]
+        if sum(1 << len(each.bases[REGISTER]) for each in plain) <= dot_layouts.PLAIN_REGISTERS:
+            return [*plain]
+        return [self.of(value) or default_layout(shape_of(value.type), self.num_warps) for value in operands]
+
+    def _around_buffers(self, operation: Operation) -> Sequence[Layout] | None:
+        """Buffers element after element, tiles spread by default; none will do for several results."""
+        if len(operation.results) > 1:
+            return None
+        types, names = [operand.type for operand in operation.operands], operation.definition.operands
+        return [
+            None if not shape_of(type_)
+            else row_major(shape_of(type_)) if name.startswith("buffer")
+            else default_layout(shape_of(type_), self.num_warps)
+            for type_, name in zip(types, names, strict=False)
+        ]  # fmt: skip
 
 
 def is_reduction(operation: Operation) -> bool:
@@ -184,20 +213,21 @@ def in_order(layout: LinearLayout, axis: int) -> LinearLayout:
     return LinearLayout.from_bases(bases, dict(tile_layouts.tile_dims(layout.shape)))
 
 
-def feeds_dot(operation: Operation) -> bool:
-    """Whether what a dot gives is an operand of another dot, by way of elementwise operations."""
+def fed_dots(operation: Operation) -> list[Operation]:
+    """The dots that what a dot gives is an operand of, by way of elementwise operations."""
+    found: list[Operation] = []
     seen: set[Value] = set()
     queue = list(operation.results)
     while queue:
         value = queue.pop()
         for user, index in value.uses:
             if user.name == "dot" and index < 2:
-                return True
+                found.append(user)
             for result in user.results if user.definition.is_elementwise else ():
                 if result not in seen:
                     seen.add(result)
                     queue.append(result)
-    return False
+    return found
 
 
 def sources(value: Value) -> Iterator[Value]:
@@ -283,6 +313,15 @@ def _nowhere(known: Naturals, operation: Operation) -> Layout:
     return None
 
 
+def _buffer(known: Naturals, operation: Operation) -> Layout:
+    """Buffers that no pass made lie in memory element after element, and their stages in threads by default."""
+    return row_major(shape_of(operation.results[0].type))
+
+
+def _local_load(known: Naturals, operation: Operation) -> Layout:
+    return default_layout(shape_of(operation.result.type), known.num_warps)
+
+
 FORWARD: dict[str, Rule] = {
     "load": _load,
     **dict.fromkeys(ACCESSES - {"load", "store"}, _atomic),
@@ -293,5 +332,7 @@ FORWARD: dict[str, Rule] = {
     "join": _join,
     "split": _split,
     **dict.fromkeys(("hint", "add_ptr", "convert_layout"), _first),
+    **dict.fromkeys(BUFFERS - {"local_load"}, _buffer),
+    "local_load": _local_load,
     **dict.fromkeys(("broadcast", "splat", "constant", "poison", "arange"), _nowhere),
 }

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, TypeAlias
 
-from tilewright.lang import Operation, byte_width, element_of, tile_layouts
+from tilewright.lang import Operation, byte_width, element_of, shape_of, tile_layouts
 
 from .coalesce import WARP_SIZE
 from .conversion import conversion
+from .dot_layouts import plain_operand_layout
 from .natural import is_reduction
 from .placement import WARP, layout_of, slots
 
@@ -45,6 +47,23 @@ def _reduction(operation: Operation) -> int:
     return sum(rounded_bytes((elements << along) * byte_width(element_of(o.type))) for o in operation.operands)
 
 
+def _dot(operation: Operation, num_warps: int) -> int:
+    """Both operands of plain multiply-adds, where they are read piece by piece."""
+    return sum(staged_bytes(operation))
+
+
+def staged_bytes(operation: Operation) -> tuple[int, int]:
+    """The bytes in which the operands of a dot are laid down; 0 where their registers are used as they are."""
+    result, operands = layout_of(operation.result.type), operation.operands[:2]
+    depth = shape_of(operands[0].type)[-1]
+    assert result is not None
+    plain = [plain_operand_layout(result, index, depth) for index in (0, 1)]
+    if operation.attributes["instruction"] == "mma" or [layout_of(operand.type) for operand in operands] == plain:
+        return 0, 0
+    first, second = (prod(shape_of(operand.type)) * byte_width(element_of(operand.type)) for operand in operands)
+    return rounded_bytes(first), rounded_bytes(second)
+
+
 def rounded_bytes(size: int) -> int:
     """A size that keeps what follows aligned for the widest access."""
     return -(-size // 16) * 16
@@ -63,6 +82,7 @@ def _atomic(operation: Operation, num_warps: int) -> int:
 
 RULES: dict[str, Rule] = {
     "convert_layout": _convert_layout,
+    "dot": _dot,
     "load": _load,
     **dict.fromkeys(("atomic_rmw", "atomic_cas", "atomic_load", "atomic_poll"), _atomic),
 }

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from tilewright.lang import BF16, FloatType, Operation, ScalarType, Value, bit_width, element_of
 
+from ..analysis.accesses import pointee
 from .context import Lowering
-from .memory import CLOBBER, both, from_memory, pointee, to_memory
+from .memory import CLOBBER, both, from_memory, to_memory
 from .registry import lowers
 from .text import PTR, llvm_type
 

@@ -11,6 +11,7 @@ from ..targets import Target
 from . import (
     arith,
     atomics,
+    buffers,
     casts,
     control,
     convert,
@@ -30,7 +31,8 @@ from .text import Text, llvm_type
 
 #: Importing the families fills the table of lowerings.
 FAMILIES = (
-    arith, atomics, casts, control, convert, debug, dot, floats, math, memory, reduce, remainder, shape, trigonometry,
+    arith, atomics, buffers, casts, control, convert, debug, dot, floats, math, memory, reduce, remainder, shape,
+    trigonometry,
 )  # fmt: skip
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.lang import IntType, Operation, PointerType, ScalarType, Value, byte_width, element_of
+from tilewright.lang import IntType, Operation, PointerType, ScalarType, Value, byte_width
 
-from ..analysis.coalesce import VECTOR_BYTES
-from ..analysis.placement import layout_of, slots
+from ..analysis.accesses import pointee, run_length
 from .context import Lowering
 from .registry import lowers
 from .text import PTR, llvm_type, zero
@@ -64,37 +63,9 @@ def memory_type(element: ScalarType) -> str:
     return "i64" if isinstance(element, PointerType) else llvm_type(element)
 
 
-def pointee(pointer: Value) -> ScalarType:
-    element = element_of(pointer.type)
-    assert isinstance(element, PointerType)
-    return element.pointee
-
-
-def run_length(to: Lowering, pointer: Value, mask: Value | None) -> tuple[int, int]:
-    """How many neighbours one access takes, and along which axis: (1, 0) for scalars and scattered ones.
-
-    They must be contiguous and aligned in memory, in the lowest register bits of the thread, and share the mask.
-    """
-    layout = layout_of(pointer.type)
-    if layout is None:
-        return 1, 0
-    info, size, own = to.facts[pointer], byte_width(pointee(pointer)), slots(layout).registers
-    if len(own) == 1:
-        return 1, 0
-    axis = next((d for d, step in enumerate(own[1]) if step == 1), -1)
-    if axis < 0:
-        return 1, 0
-    length = min(info.contiguity[axis], info.divisibility[axis] // size, VECTOR_BYTES // size, len(own))
-    if mask is not None:
-        length = min(length, to.facts[mask].constancy[axis])
-    while length > 1 and any(own[i][axis] != i or sum(own[i]) != i for i in range(length)):
-        length //= 2
-    return max(1, length), axis
-
-
 def groups(to: Lowering, pointer: Value, mask: Value | None) -> list[list[int]]:
     """The registers of each access."""
-    length, _ = run_length(to, pointer, mask)
+    length = run_length(to.facts, pointer, mask)
     count = len(to.values[pointer])
     return [list(range(first, first + length)) for first in range(0, count, length)]
 

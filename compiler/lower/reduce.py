@@ -1,13 +1,24 @@
 """Reductions: a thread folds its registers, a warp its lanes by shuffles, the block its warps through shared memory.
 
 The order of the steps is that of the attribute `tree` (see `passes/trees.py`). Every thread has the result at the end.
+A warp whose lanes all lie along the axis folds 32-bit integers by one instruction, for operations that have any order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.lang import IntType, LinearLayout, Operation, PointerType, ScalarType, bit_width, byte_width, element_of
+from tilewright.lang import (
+    I32,
+    IntType,
+    LinearLayout,
+    Operation,
+    PointerType,
+    ScalarType,
+    bit_width,
+    byte_width,
+    element_of,
+)
 
 from ..analysis.placement import layout_of, slots
 from ..analysis.scratch import rounded_bytes
@@ -16,6 +27,11 @@ from .memory import from_memory, memory_type, to_memory
 from .registry import lowers
 from .text import PTR, SHARED, llvm_type
 
+#: What one instruction folds over a warp, by the operation that combines two elements.
+REDUX = {
+    "add_i": "add", "min_s": "min", "min_u": "umin", "max_s": "max", "max_u": "umax", "and": "and", "or": "or",
+    "xor": "xor",
+}  # fmt: skip
 #: For each place along the other dimensions and along the axis, the registers of all operands.
 Part = dict[tuple[int, ...], list[str]]
 
@@ -77,10 +93,16 @@ class _Reduction:
     # Lanes
 
     def lanes(self, part: Part) -> Part:
+        name = redux(self.operation)
+        if name and sum(at < 5 for at, _ in self.bits) == 5:
+            return {place: [self.folded_at_once(name, value) for value in mine] for place, mine in part.items()}
         for at, _ in self.bits:
             if at < 5:
                 part = {place: self.exchanged(mine, at) for place, mine in part.items()}
         return part
+
+    def folded_at_once(self, name: str, value: str) -> str:
+        return self.to.text.call("i32", f"llvm.nvvm.redux.sync.{name}", [("i32", value), ("i32", "-1")])
 
     def exchanged(self, mine: list[str], at: int) -> list[str]:
         """Fold with the lane that differs in one bit; the one with 0 comes first where the order counts."""
@@ -204,6 +226,16 @@ class _Reduction:
             placed = self.to.text.at_entry(f"shl i32 {bit}, {number}") if number else bit
             total = placed if total == "0" else self.to.text.at_entry(f"or i32 {total}, {placed}")
         return total
+
+
+def redux(operation: Operation) -> str:
+    """The instruction over a warp that is what the region does; "" where there is none."""
+    (block,) = operation.regions
+    first, *rest = block.operations
+    combines = set(first.operands) == set(block.arguments) and tuple(block.terminator.operands) == first.results
+    if len(rest) != 1 or not combines or [argument.type for argument in block.arguments] != [I32, I32]:
+        return ""
+    return REDUX.get(first.name, "")
 
 
 def shuffled(to: Lowering, element: ScalarType, value: str, lanes: int) -> str:

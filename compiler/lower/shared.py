@@ -53,12 +53,14 @@ def images(memory: LinearLayout, layout: LinearLayout, size: int) -> tuple[tuple
 
 
 @cache
-def vectors(memory: LinearLayout, layout: LinearLayout, size: int) -> Access:
-    """Plain accesses: each of as many neighbours as are in one thread's registers, up to 16 bytes."""
+def vectors(memory: LinearLayout, layout: LinearLayout, size: int, widest: int = VECTOR_BYTES) -> Access:
+    """Plain accesses: each of as many neighbours as are in one thread's registers, up to `widest` bytes."""
     registers, threads = images(memory, layout, size)
     chosen: list[int] = []
-    while size << len(chosen) < VECTOR_BYTES and size << len(chosen) in registers:
+    while size << len(chosen) < widest and size << len(chosen) in registers:
         chosen.append(registers.index(size << len(chosen)))
+    while any(image % (size << len(chosen)) for at, image in enumerate(registers + threads) if at not in chosen):
+        chosen.pop()  # the rest of the offset must keep the vector aligned
     return Access(*_grouped(registers, chosen), threads)
 
 
@@ -111,15 +113,17 @@ def _grouped(registers: Sequence[int], chosen: Sequence[int]) -> tuple[tuple[tup
 
 
 class Addresses:
-    """The addresses of a thread's accesses to one buffer."""
+    """The addresses of a thread's accesses to one buffer. `moving` is XORed into all, a number of the bits `moves`."""
 
-    def __init__(self, to: Lowering, base: str, access: Access) -> None:
+    def __init__(self, to: Lowering, base: str, access: Access, moving: str = "0", moves: int = 0) -> None:
         self.to = to
         self.base = base
-        self.mask = 0
+        self.mask = moves
         for image in access.thread:
             self.mask |= image
-        self.own = xor_of_bits(to, access.thread)
+        own = xor_of_bits(to, access.thread)
+        parts = [part for part in (own, moving) if part != "0"] or ["0"]
+        self.own = parts[0] if len(parts) == 1 else to.text.value(f"xor i32 {parts[0]}, {parts[1]}")
         self.known: dict[int, str] = {}
 
     def at(self, offset: int) -> str:
@@ -180,15 +184,20 @@ def load_tile(
     access = matrices(memory, layout, size) or vectors(memory, layout, size)
     addresses = Addresses(to, base, access)
     result = [""] * sum(map(len, access.groups))
-    for group, offset in zip(access.groups, access.offsets, strict=True):
-        address = addresses.at(offset)
-        if access.matrix:
-            got = unpack(to, Words(access.matrix, 32, 4 // size, element), _matrix_load(to, access, address))
-        else:
-            got = _vector_load(to, address, words_for(element, len(group)))
-        for register, value in zip(group, got, strict=True):
-            result[register] = from_memory(to, element, value)
+    for number, group in enumerate(access.groups):
+        for register, value in zip(group, load_group(addresses, access, number, element), strict=True):
+            result[register] = value
     return tuple(result)
+
+
+def load_group(addresses: Addresses, access: Access, number: int, element: ScalarType) -> list[str]:
+    """The elements of one group of registers, by one instruction."""
+    to, address = addresses.to, addresses.at(access.offsets[number])
+    if access.matrix:
+        got = unpack(to, Words(access.matrix, 32, 4 // byte_width(element), element), _matrix_load(to, access, address))
+    else:
+        got = _vector_load(to, address, words_for(element, len(access.groups[number])))
+    return [from_memory(to, element, value) for value in got]
 
 
 def _vector_store(to: Lowering, address: str, words: Words, held: Sequence[str]) -> None:

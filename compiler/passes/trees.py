@@ -8,12 +8,15 @@ the index first. What differs in one bit is combined at each step: hence the bra
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from tilewright.lang import Module, Operation
 
 from ..analysis.natural import is_reduction
 from ..analysis.placement import LANE, REGISTER, WARP, layout_of
+
+#: The line in the source of a reduction, its axis, and the bits of the index in the order in which they are folded.
+Tree: TypeAlias = tuple[int, int, tuple[int, ...]]
 
 
 def record_trees(module: Module) -> bool:
@@ -22,6 +25,17 @@ def record_trees(module: Module) -> bool:
     for operation in found:
         operation.attributes["tree"] = tree(operation)
     return bool(found)
+
+
+def recorded(module: Module) -> tuple[Tree, ...]:
+    """The bracketings of a module's reductions that were recorded, in the order of the program."""
+    found: list[Tree] = []
+    for operation in module.kernel.walk():
+        if is_reduction(operation):
+            axis, bits = operation.attributes["axis"], operation.attributes["tree"]
+            assert isinstance(axis, int) and isinstance(bits, tuple)
+            found.append((operation.location.line, axis, tuple(bit for bit in bits if isinstance(bit, int))))
+    return tuple(found)
 
 
 def tree(operation: Operation) -> tuple[int, ...]:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from itertools import repeat
 from typing import Any, TypeAlias
 
 from tilewright.lang import (
     F32,
     FLOATS,
+    SPLIT_CEILING,
+    SPLIT_FLOOR,
     AbsRel,
     Contract,
     Exact,
@@ -90,7 +93,7 @@ def _sum(contract: Sum, operation: Operation, operands: Sequence[Codes]) -> Iter
     adds_in = _BY_NAME.get(contract.unit, F32 if fmt.width == 8 else fmt)
     for real, terms in _dots(operation, operands) if operation.name == "dot" else _line_sums(operation, operands):
         steps = (len(terms) - 1) * unit(adds_in)
-        yield _order_free(real, terms, steps / (1 - steps), fmt)
+        yield _order_free(real, terms, steps / (1 - steps), fmt, Fraction(0))
 
 
 def _line_sums(operation: Operation, operands: Sequence[Codes]) -> Iterator[tuple[Real, list[Real]]]:
@@ -110,23 +113,37 @@ def _dots(operation: Operation, operands: Sequence[Codes]) -> Iterator[tuple[Rea
 
 def _mma(contract: Mma, operation: Operation, operands: Sequence[Codes]) -> Iterator[Range]:
     """As `Bounded.dot`: each block of products is aligned to its largest exponent and truncated to the accumulator."""
-    fmt = element_of(operation.results[0].type)
+    fmt, (left, *_) = element_of(operation.results[0].type), float_formats(operation)
     assert isinstance(fmt, FloatType)
-    for real, terms in _dots(operation, operands):
+    splits = [_split(pairs, left) for _, pairs in dot_terms(operation, operands)] if contract.dropped else repeat(0)
+    for (real, terms), lost in zip(_dots(operation, operands), splits, strict=False):
         blocks = -(-(len(terms) - 1) // contract.terms)
         per_block = (contract.terms + 1) * Fraction(2) ** (2 - contract.fraction) + 2 * unit(fmt)
-        yield _order_free(real, terms, blocks * per_block, fmt)
+        relative = blocks * per_block + Fraction(contract.dropped)
+        yield ANY if lost is None else _order_free(real, terms, relative, fmt, Fraction(lost))
 
 
-def _order_free(real: Real, terms: Sequence[Real], relative: Fraction, fmt: FloatType) -> Range:
-    """A sum in any order, within `relative` of the sum of magnitudes; anything where a partial sum may overflow."""
-    if any(isinstance(term, float) and not math.isfinite(term) for term in terms):
-        return widened(real, fmt, lambda size: Fraction(0))
+def _split(pairs: Sequence[tuple[int, int]], fmt: FloatType) -> Fraction | None:
+    """What products lose because short parts of their factors end at `SPLIT_FLOOR`; None where nothing is promised: a
+    factor that is too large to be rounded, or that may become zero beside an infinite one."""
+    sizes = [abs(decode(code, fmt)) for pair in pairs for code in pair]
+    finite = [size for size in sizes if math.isfinite(size)]
+    vanishing = len(finite) < len(sizes) and any(0 < size < 2.0**-126 for size in finite)
+    if vanishing or max(finite, default=0.0) >= SPLIT_CEILING:
+        return None
+    return Fraction(SPLIT_FLOOR) * sum(map(Fraction, finite))
+
+
+def _order_free(real: Real, terms: Sequence[Real], relative: Fraction, fmt: FloatType, lost: Fraction) -> Range:
+    """A sum in any order, within `relative` of the sum of magnitudes and `lost`; anything where a partial sum may
+    overflow."""
     total = sum((abs(term) for term in terms if isinstance(term, Fraction)), Fraction(0))
     if total * (1 + relative) > Fraction(decode(max_code(fmt), fmt)):
         return ANY
+    if any(isinstance(term, float) and not math.isfinite(term) for term in terms):
+        return widened(real, fmt, lambda size: Fraction(0))
     floor = Fraction(2) ** (least_exponent(fmt) - fmt.mantissa - 1)
-    return widened(real, fmt, lambda size: relative * total + floor)
+    return widened(real, fmt, lambda size: relative * total + lost + floor)
 
 
 #: (contract, operation, operands) -> what is allowed of each element of the result, row-major.
@@ -146,7 +163,8 @@ def allowed(operation: Operation, operands: Sequence[Codes]) -> list[Range] | No
     contracts, fmt = operation.definition.contracts, element_of(operation.results[0].type)
     if contracts is None or not isinstance(fmt, FloatType):
         return None
-    contract = contracts.of(fmt, next(iter(float_formats(operation)), None))
+    precision = str(operation.attributes.get("precision", ""))
+    contract = contracts.of(fmt, next(iter(float_formats(operation)), None), precision)
     if isinstance(contract, Exact) or type(contract) not in _RANGES:
         return None
     return list(_RANGES[type(contract)](contract, operation, operands))

@@ -27,6 +27,7 @@ from tilewright.lang import (
 
 from ..cases import Case, Outcome
 from ..storage import Codes, to_array, to_codes
+from .buffers import BUFFER_RULES
 from .memory import MEMORY_RULES, Buffers, Stopped
 from .scalars import scalar_rule, signed
 from .text import printed
@@ -82,9 +83,12 @@ class Program:
             return (tuple(rule(*codes) for codes in zip(*operands, strict=True)),)
         if name in TILE_RULES:
             return TILE_RULES[name](operation, operands)
-        if name in MEMORY_RULES:
-            return MEMORY_RULES[name](self.buffers, operation, operands)
+        if name in _ON_MEMORY:
+            return _ON_MEMORY[name](self.buffers, operation, operands)
         return _CONTROL[name](self, operation, operands, values)
+
+
+_ON_MEMORY = MEMORY_RULES | BUFFER_RULES
 
 
 def _program_id(program: Program, operation: Operation, operands: Sequence[Codes], values: Values) -> Sequence[Codes]:

@@ -20,7 +20,7 @@ from .scalars import named_rule, signed
 
 TileRule: TypeAlias = Callable[[Operation, Sequence[Codes]], Sequence[Codes]]
 Index: TypeAlias = tuple[int, ...]
-#: What matrix instructions keep of an f32 operand of precision tf32 (a NaN stays one, whose payload counts as set).
+#: What matrix instructions keep of an f32 operand of precision tf32, but for a NaN, which stays one.
 TF32_MASK = 0xFFFF_E000
 
 
@@ -173,9 +173,15 @@ def dot_terms(operation: Operation, operands: Sequence[Codes]) -> Iterator[tuple
 def real_dot(acc: int, pairs: Sequence[tuple[int, int]], operation: Operation) -> Real:
     """acc + the sum of the products, as a real number."""
     left, right, out = float_formats(operation)
-    mask = TF32_MASK if operation.attributes["precision"] == "tf32" and left == F32 else -1
-    products = (real_product(decode(a & mask, left), decode(b & mask, right)) for a, b in pairs)
+    cuts = operation.attributes["precision"] == "tf32" and left == F32
+    kept = [(_cut(a), _cut(b)) for a, b in pairs] if cuts else pairs
+    products = (real_product(decode(a, left), decode(b, right)) for a, b in kept)
     return real_sum((*products, as_real(decode(acc, out))))
+
+
+def _cut(code: int) -> int:
+    """An f32 as tf32."""
+    return code if is_nan(code, F32) else code & TF32_MASK
 
 
 def float_formats(operation: Operation) -> tuple[FloatType, ...]:

@@ -9,6 +9,7 @@ from tilewright.lang import OPS
 
 from ..cases import Case
 from ..choices import Choices
+from .buffers import BUFFER_STRATEGIES
 from .control import CONTROL_STRATEGIES
 from .debug import DEBUG_STRATEGIES
 from .elementwise import elementwise
@@ -25,6 +26,7 @@ STRATEGIES: dict[str, Strategy] = {
     **CONTROL_STRATEGIES,
     **MEMORY_STRATEGIES,
     **DEBUG_STRATEGIES,
+    **BUFFER_STRATEGIES,
 }
 
 __all__ = ["STRATEGIES", "Strategy"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.lang import (
     F32,
+    FP8,
     NUMBERS,
     OPS,
     FloatType,
@@ -15,7 +16,6 @@ from tilewright.lang import (
     ScalarType,
     TileType,
     Type,
-    element_of,
     shape_of,
     with_shape,
 )
@@ -65,23 +65,36 @@ def reduce(choices: Choices) -> Case:
     return sketch.finish(sketch.emit("reduce", operands, regions=[body], axis=axis).results)
 
 
-#: The element types of a, b and acc that `dot` takes.
+#: The element types of a, b and acc that `dot` takes, and those of them that are not 8-bit floats.
 DOT_ELEMENTS = [
     elements
     for elements in product(NUMBERS, repeat=3)
     if accepts("dot", [TileType((1, 1), element) for element in elements])
 ]
+WIDE_ELEMENTS = [elements for elements in DOT_ELEMENTS if elements[0] not in FP8]
 _FLOAT_DATA = ((moderate, 4), (short, 4), (edge, 1))
 _INTEGER_DATA = ((edge, 1),)
 
 
-def dot(choices: Choices) -> Case:
-    """Small matrices of every type, batched or not; moderate data more often than not, so that sums do not overflow."""
-    sketch = Sketch("dot", choices)
-    elements = choices.sample(DOT_ELEMENTS)
+def dot_shape(choices: Choices) -> tuple[tuple[int, ...], int, int, int]:
+    """The batch and M, N, K: mostly far too small for matrix instructions, sometimes just large enough."""
+    if choices.boolean(25):
+        return (
+            choices.sample(((), (), (2,))),
+            choices.sample((16, 32)),
+            choices.sample((8, 16)),
+            choices.sample((16, 32)),
+        )
     batch = choices.sample(((), (1,), (2,)))
     m, n, k = (choices.sample((1, 2, 4)) for _ in range(3))
-    k = choices.sample((k, k, 16)) if not batch and m * n <= 4 else k
+    return batch, m, n, choices.sample((k, k, 16)) if not batch and m * n <= 4 else k
+
+
+def dot(choices: Choices) -> Case:
+    """Matrices of every type, batched or not; moderate data more often than not, so that sums do not overflow."""
+    sketch = Sketch("dot", choices)
+    elements = choices.sample(choices.sample((DOT_ELEMENTS, WIDE_ELEMENTS)))
+    batch, m, n, k = dot_shape(choices)
     operands = []
     for element, shape in zip(elements, ((*batch, m, k), (*batch, k, n), (*batch, m, n)), strict=True):
         type_ = with_shape(element, shape)
@@ -91,8 +104,12 @@ def dot(choices: Choices) -> Case:
         lanes = TileType(shape, element).numel * sketch.programs
         recipes = _FLOAT_DATA if isinstance(element, FloatType) else _INTEGER_DATA
         operands.append(sketch.argument(type_, draw_codes(choices, element, lanes, recipes)))
-    precision = "ieee" if element_of(operands[0].type) != F32 else choices.sample(PRECISIONS)
-    return sketch.finish([sketch.value("dot", operands, precision=precision)])
+    is_f32, is_fp8 = elements[0] == F32, elements[0] in FP8
+    attributes = {
+        "precision": choices.sample(PRECISIONS) if is_f32 else "ieee",
+        "max_imprecise": choices.sample(tuple(each for each in (0, 16, 32) if each <= k)) if is_fp8 else 0,
+    }
+    return sketch.finish([sketch.value("dot", operands, **attributes)])
 
 
 PRECISIONS = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")

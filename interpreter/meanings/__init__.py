@@ -6,6 +6,7 @@ Control flow, calls and `reduce` are the executor's; every other row of the op t
 from __future__ import annotations
 
 from .atomics import ATOMICS
+from .buffers import BUFFERS
 from .debug import DEBUG
 from .elementwise import ELEMENTWISE
 from .memory import MEMORY
@@ -13,6 +14,6 @@ from .reduce import REDUCE
 from .shape import SHAPE
 from .tables import Prepare, Runner
 
-MEANINGS: dict[str, Prepare] = ELEMENTWISE | SHAPE | REDUCE | MEMORY | ATOMICS | DEBUG
+MEANINGS: dict[str, Prepare] = ELEMENTWISE | SHAPE | REDUCE | MEMORY | ATOMICS | BUFFERS | DEBUG
 
 __all__ = ["MEANINGS", "Prepare", "Runner"]

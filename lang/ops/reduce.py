@@ -106,6 +106,10 @@ REDUCE = register(OpDef(
     (AXIS, Attribute("ordered", bool, True), Attribute("tree", tuple, ()), SCRATCH), ("combine",), PURE, contracts=Contracts(Tree(), {t.name: Tree() for t in FLOATS}),
 ))  # fmt: skip
 
+#: What the split precisions leave out of each product. Parts are rounded to nearest: the second is at most 2^-11 (tf32)
+#: or 2^-8 (bf16) of the whole, the third 2^-16. Left out are the product of two second parts and what two parts do not
+#: hold; with three parts, the products of a second and a third.
+SPLIT = {"tf32x3": Mma(dropped=2.0**-20), "bf16x3": Mma(dropped=2.0**-14), "bf16x6": Mma(dropped=2.0**-22)}
 DOT = register(OpDef(
     "dot", ("a", "b", "acc"), _dot,
     "acc + a @ b: the real-number result rounded once to acc's type; i8 products add up in i32 and wrap.",
@@ -113,6 +117,7 @@ DOT = register(OpDef(
         Attribute("precision", str, "ieee", ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")),
         Attribute("max_imprecise", int, 0),
         Attribute("instruction", str, "", ("", "fma", "mma")),
+        SCRATCH,
     ),
-    traits=PURE, contracts=Contracts(Mma(), {"f64": Sum()}, {t.name: Mma(13, 32) for t in FP8}),
+    traits=PURE, contracts=Contracts(Mma(), {"f64": Sum()}, {t.name: Mma(13, 32) for t in FP8}, SPLIT),
 ))  # fmt: skip

@@ -42,6 +42,7 @@ from tilewright.lang import (
     Value,
     element_of,
     shape_of,
+    stage_slots,
     with_shape,
 )
 from tilewright.lang.layout import LinearLayout
@@ -340,6 +341,41 @@ def _hint(g: Growth, name: str) -> object:
 def _convert_layout(g: Growth, name: str) -> object:
     return g.emit(name, [g.of(SCALARS, TILE_SHAPES)])
 
+
+# Buffers
+
+maker("async_commit")(lambda g, name: g.emit(name))
+maker("async_wait")(lambda g, name: g.emit(name, [_buffer(g) for _ in range(g.pick([0, 1, 2]))]))
+
+
+def _buffer(g: Growth) -> Value:
+    """A tile that could be a buffer, or a new buffer."""
+    stages, shape = g.pick([1, 2, 3, 4]), g.pick(TILE_SHAPES)
+    type_ = TileType((stage_slots(stages), *shape), g.pick(NUMBERS))
+    return g.value(type_) if g.flag() else g.emit("local_alloc", types=[type_], stages=stages).result
+
+
+@maker("local_alloc")
+def _local_alloc(g: Growth, name: str) -> object:
+    return _buffer(g)
+
+
+@maker("async_copy")
+def _async_copy(g: Growth, name: str) -> object:
+    buffer = _buffer(g)
+    shape, element = shape_of(buffer.type)[1:], element_of(buffer.type)
+    assert not isinstance(element, PointerType)
+    mask = [g.value(TileType(shape, I1))] if g.flag() else []
+    return g.emit(name, [g.value(TileType(shape, PointerType(element))), buffer, g.value(I32), g.value(I1), *mask])
+
+
+@maker("local_store")
+def _local_store(g: Growth, name: str) -> object:
+    buffer = _buffer(g)
+    return g.emit(name, [buffer, g.value(I32), g.value(TileType(shape_of(buffer.type)[1:], element_of(buffer.type)))])
+
+
+maker("local_load")(lambda g, name: g.emit(name, [_buffer(g), g.value(I32)]))
 
 # Memory
 

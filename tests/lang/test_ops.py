@@ -115,6 +115,7 @@ def test_pure_rows_and_the_rest() -> None:
     assert impure == {
         *("load", "store", "atomic_rmw", "atomic_cas", "atomic_load", "atomic_store", "atomic_poll"),
         *("for", "while", "if", "call", "yield", "condition", "return", "print", "assert", "assume", "barrier"),
+        *("local_alloc", "async_copy", "async_commit", "async_wait", "local_store", "local_load"),
     }
 
 
@@ -268,6 +269,12 @@ GIVES: list[tuple[str, tuple[Type, ...], dict[str, Any], tuple[Type, ...]]] = [
     ("add_ptr", (tile(P32, 4), tile(I64, 4)), {}, (tile(P32, 4),)),
     ("hint", (I32,), {"divisibility": (16,)}, (I32,)),
     ("convert_layout", (tile(F32, 4),), {}, (tile(F32, 4),)),
+    ("async_copy", (tile(P32, 4), tile(F32, 2, 4), I32, I1), {}, (tile(F32, 2, 4),)),
+    ("async_copy", (tile(P32, 4), tile(F32, 2, 4), I32, I1, tile(I1, 4)), {}, (tile(F32, 2, 4),)),
+    ("async_commit", (), {}, ()),
+    ("async_wait", (tile(F32, 2, 4), tile(I8, 1, 2)), {"pending": 1}, (tile(F32, 2, 4), tile(I8, 1, 2))),
+    ("local_store", (tile(F32, 2, 4, 8), I32, tile(F32, 4, 8)), {}, (tile(F32, 2, 4, 8),)),
+    ("local_load", (tile(F32, 2, 4, 8), I32), {}, (tile(F32, 4, 8),)),
     ("load", (P32,), {}, (F32,)),
     ("load", (tile(P32, 4), tile(I1, 4), tile(F32, 4)), {}, (tile(F32, 4),)),
     ("store", (tile(P32, 4), tile(F32, 4), tile(I1, 4)), {}, ()),
@@ -302,8 +309,15 @@ def test_what_each_row_gives(case: tuple[str, tuple[Type, ...], dict[str, Any], 
 
 
 def test_every_row_that_is_not_elementwise_is_tried() -> None:
-    tried = {case[0] for case in GIVES} | {"constant", "poison", *REDUCTIONS}
+    tried = {case[0] for case in GIVES} | {"constant", "poison", "local_alloc", *REDUCTIONS}
     assert tried == {name for name, row in OPS.items() if not row.is_elementwise}
+
+
+@pytest.mark.parametrize(("stages", "extent"), [(1, 1), (2, 2), (3, 4), (4, 4), (5, 8)])
+def test_a_buffer_has_a_power_of_two_of_stages(stages: int, extent: int) -> None:
+    assert infer("local_alloc", give=(tile(F16, extent, 4),), stages=stages) == (tile(F16, extent, 4),)
+    with pytest.raises(OpTypeError, match=f"local_alloc: {stages} stages do not make tile<16x4xf16>"):
+        infer("local_alloc", give=(tile(F16, 16, 4),), stages=stages)
 
 
 @pytest.mark.parametrize("name", ["call", "if", "while"])
@@ -333,6 +347,23 @@ REFUSES: list[tuple[str, tuple[Type, ...], dict[str, Any], str]] = [
     ("add_ptr", (I64, I64), {}, "add_ptr takes a pointer and an integer, not i64 and i64"),
     ("add_ptr", (P32, I1), {}, "add_ptr takes a pointer and an integer, not ptr<f32> and i1"),
     ("add_ptr", (P32, tile(I32, 4)), {}, "add_ptr: operands ptr<f32> and tile<4xi32> differ in shape"),
+    ("async_copy", (tile(P32, 4), tile(F32, 2, 8), I32, I1), {}, "async_copy: a stage is tile<8xf32>, not tile<4xf32>"),
+    ("async_copy", (tile(P32, 4), tile(F32, 2, 4), I64, I1), {}, "async_copy: the index is a scalar i32, not i64"),
+    ("async_copy", (tile(P32, 4), tile(F32, 2, 4), I32, I8), {}, "async_copy: `enabled` is a scalar i1, not i8"),
+    (
+        "async_copy",
+        (tile(P32, 4), tile(F32, 4), I32, I1),
+        {},
+        "async_copy takes a buffer of at least two dimensions, not tile<4xf32>",
+    ),
+    (
+        "async_copy",
+        (tile(P32, 4), tile(F32, 2, 4), I32, I1, I1),
+        {},
+        "async_copy: the mask must be i1 of the shape of tile<4xptr<f32>>, not i1",
+    ),
+    ("local_store", (tile(F32, 2, 4), I32, tile(F16, 4)), {}, "local_store: a stage is tile<4xf32>, not tile<4xf16>"),
+    ("local_load", (F32, I32), {}, "local_load takes a buffer of at least two dimensions, not f32"),
     ("load", (F32,), {}, "load takes a pointer, not f32"),
     ("load", (P32, tile(I1, 4)), {}, "load: the mask must be i1 of the shape of ptr<f32>, not tile<4xi1>"),
     ("load", (P32, I8), {}, "load: the mask must be i1 of the shape of ptr<f32>, not i8"),

@@ -1,0 +1,160 @@
+"""Pipelined loops: which are, what they look like, and that they compute the same, to the bit, for all trip counts."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright
+from tests.compiler.emulated import launch
+from tests.compiler.kernels import Sample
+from tests.compiler.pipelined import KERNELS, sample
+from tilewright import lang
+from tilewright.bench import cases
+from tilewright.bench.sources import load_kernels
+from tilewright.compiler import SharedMemoryExceeded, compile_module
+from tilewright.interpreter import Buffer, execute
+from tilewright.lang import Module, Operation
+
+PIPELINED = sorted(set(KERNELS) - {"storing"})
+
+
+def buffers(arguments: list[Any]) -> list[Any]:
+    return [Buffer.of(f"a{i}", v) if isinstance(v, np.ndarray) else v for i, v in enumerate(arguments)]
+
+
+@cache
+def gpu_ir(name: str, stages: int, other: str = "0.0") -> Module:
+    """What becomes of a kernel, which is the same for all bounds; its loops are as they were for one stage."""
+    return stage_of(sample(name, 3, **constants(name, other)).module(), stages)
+
+
+def stage_of(module: Module, stages: int) -> Module:
+    text = compile_module(module, "sm_90a", 4, num_stages=stages, until="ttgir").stages["ttgir"]
+    made = lang.parse_module(str(text))
+    lang.verify(made)
+    return made
+
+
+def constants(name: str, other: str = "0.0") -> dict[str, Any]:
+    """The constants of a kernel beside the extents of its tiles. `other` is text: a cache takes -0.0 for 0.0."""
+    return {"OTHER": float(other)} if name == "masked" else {}
+
+
+def results(module: Module, case: Sample) -> list[bytes]:
+    given = case.fresh()
+    execute(module, buffers(given), case.grid)
+    return [value.tobytes() for value in given if isinstance(value, np.ndarray)]
+
+
+def loop_of(module: Module) -> Operation:
+    """The innermost loop."""
+    return [operation for operation in module.kernel.walk() if operation.name == "for"][-1]
+
+
+def body_of(module: Module) -> list[str]:
+    """The operations on buffers, dots and barriers of the innermost loop, in order."""
+    kept = ("async_wait", "barrier", "async_copy", "async_commit", "local_load", "dot", "load", "convert_layout")
+    return [inner.name for inner in loop_of(module).regions[0].walk() if inner.name in kept]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("stages", (2, 3, 4, 5))
+def test_every_trip_count_gives_the_same_bits(name: str, stages: int) -> None:
+    for rounds in sorted({-1, 0, 1, stages - 1, stages, stages + 1, 7}):
+        case = sample(name, rounds, **constants(name))
+        assert results(gpu_ir(name, stages), case) == results(gpu_ir(name, 1), case), rounds
+
+
+@pytest.mark.parametrize(("other", "selects"), [("0.0", 0), ("-0.0", 2), ("1.0", 2)])
+def test_what_a_mask_leaves_out_is_other(other: str, selects: int) -> None:
+    case, after = sample("masked", 6, **constants("masked", other)), gpu_ir("masked", 3, other)
+    assert results(after, case) == results(gpu_ir("masked", 1, other), case)
+    made = [inner for inner in loop_of(after).walk() if inner.name == "select" and lang.shape_of(inner.result.type)]
+    assert len(made) == selects
+
+
+@pytest.mark.parametrize("name", PIPELINED)
+def test_loads_that_feed_a_dot_are_copied_ahead(name: str) -> None:
+    names = body_of(gpu_ir(name, 3))
+    assert "async_copy" in names and names.count("barrier") == names.count("async_wait") == 1
+    assert ("load" in names) == (name == "gather")
+
+
+def test_one_wait_and_one_barrier_a_round() -> None:
+    after = gpu_ir("plain", 3)
+    assert body_of(after) == [
+        *("async_wait", "barrier", "async_copy", "async_copy", "async_commit", "local_load", "local_load", "dot"),
+    ]
+    (wait,) = [inner for inner in loop_of(after).walk() if inner.name == "async_wait"]
+    assert wait.attributes["pending"] == 1
+
+
+def test_loops_that_write_memory_are_left_alone() -> None:
+    assert "async_copy" not in body_of(gpu_ir("storing", 3))
+
+
+def test_one_stage_is_no_pipelining() -> None:
+    assert "async_copy" not in body_of(gpu_ir("plain", 1))
+
+
+def test_a_loop_carries_no_pointer_twice() -> None:
+    carried = [str(lang.element_of(result.type)) for result in loop_of(gpu_ir("masked", 3)).results]
+    assert sorted(carried) == ["f16", "f16", "f32", "i32", "i32", "ptr<f16>"]
+
+
+@pytest.mark.parametrize("name", PIPELINED)
+@pytest.mark.parametrize(("target", "stages", "rounds"), [("sm_80", 2, 1), ("sm_90a", 3, 7)])
+def test_compiled_loops_do_what_the_reference_does(name: str, target: str, stages: int, rounds: int) -> None:
+    case = sample(name, rounds, **constants(name))
+    want, got = case.fresh(), case.fresh()
+    execute(case.module(), buffers(want), case.grid)
+    compiled = compile_module(case.module(), target, 4, num_stages=stages, until="ptx")
+    assert "cp.async" in compiled.stages["ptx"]
+    launch(compiled, buffers(got), case.grid)
+    for mine, reference in zip(got, want, strict=True):
+        if isinstance(mine, np.ndarray):
+            assert mine.tobytes() == reference.tobytes()  # small integers: every sum is exact
+
+
+def matmul(bm: int, bn: int, bk: int) -> Module:
+    """The matrix product with block pointers, all of whose accesses are 16 bytes wide."""
+    case = cases.matmul(256, 256, 256, bm, bn, bk, blocks=True)
+    kernel = getattr(load_kernels(case.family, tilewright, tilewright.language), case.kernel)
+    return Sample(kernel, case.arguments, (1, 1, 1), case.constants).module()
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
+def test_a_matrix_product_copies_16_bytes_at_a_time_and_waits_once_a_round(target: str) -> None:
+    ptx = str(compile_module(matmul(128, 128, 32), target, 4, num_stages=3, until="ptx").stages["ptx"])
+    inside = ptx[ptx.index("cp.async.wait_group") : ptx.rindex("mma.sync")]
+    assert len(re.findall(r"cp\.async\.cg\.shared\.global \[[^\]]*\], \[[^\]]*\], 16, ", ptx)) == 3 * 8
+    assert inside.count("bar.sync") == inside.count("cp.async.wait_group") == inside.count("commit_group") == 1
+    assert inside.count("ldmatrix") == 16 and "cp.async.ca" not in ptx and "ld.global" not in ptx
+
+
+@pytest.mark.parametrize(("tile", "num_warps"), [((128, 128, 32), 4), ((128, 256, 64), 8)])
+def test_a_matrix_product_spills_nothing(tile: tuple[int, int, int], num_warps: int) -> None:
+    used = compile_module(matmul(*tile), "sm_90a", num_warps, num_stages=3).metadata
+    assert (used.stack, used.spills) == (0, 0)
+    bm, bn, bk = tile
+    assert used.dynamic_shared == 3 * 2 * bk * (bm + bn)  # what the result needs on its way out goes where these were
+
+
+def test_a_loop_says_how_many_stages_it_wants() -> None:
+    module = sample("plain", 3).module()
+    loop_of(module).attributes["num_stages"] = 5
+    made = stage_of(module, 2)
+    assert {inner.attributes["stages"] for inner in made.kernel.walk() if inner.name == "local_alloc"} == {5}
+
+
+def test_too_many_stages_are_refused_with_the_figures() -> None:
+    with pytest.raises(SharedMemoryExceeded) as raised:
+        compile_module(matmul(128, 128, 64), "sm_90a", 4, num_stages=8)
+    message = str(raised.value)
+    assert "sm_90a has 232448" in message and "lower num_stages" in message
+    assert message.count("131072  local_alloc at") == 2
