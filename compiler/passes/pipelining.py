@@ -16,6 +16,10 @@ these are made of) is computed that much earlier too, by a copy of its operation
 own. The copies of a round that does not exist are disabled, and so are the loads of its slice. All that exist are
 waited for inside the loop, so that nothing is on its way when it is left.
 
+A copy goes where the round before this one has read, so that one barrier a round does: that of the wait. Where so many
+buffers do not fit, there is one less, and a copy starts at the end of the round, after a barrier of its own, where this
+round has read.
+
 Left alone are loops that write memory (it may be what they load) or ask for something in order, steps that are not
 positive constants, loads whose addresses need more than pure operations and loads, and copies of less than 4 bytes.
 """
@@ -23,12 +27,14 @@ positive constants, loads whose addresses need more than pure operations and loa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
-from tilewright.lang import Effect, IntType, Module, Operation, Trait, Value, byte_width, element_of
+from tilewright.lang import Effect, IntType, Module, Operation, Trait, Value, byte_width, element_of, shape_of
 
 from ..analysis.accesses import pointee, run_length
 from ..analysis.axis import AxisInfo, axis_analysis
 from ..analysis.placement import layout_of
+from ..targets import target_named
 from .fold import constant_of
 from .rounds import Plan, rewrite
 
@@ -43,17 +49,18 @@ def pipeline(module: Module) -> bool:
 
     The module's attribute `num_stages` counts where the loop has none; 1 is no pipelining.
     """
-    default = module.attributes.get("num_stages", 1)
-    assert isinstance(default, int)
+    default, target = module.attributes.get("num_stages", 1), module.attributes["target"]
+    assert isinstance(default, int) and isinstance(target, str)
+    limit = target_named(target).shared_bytes
     facts = axis_analysis(module.kernel)
     loops = [operation for operation in module.kernel.walk() if operation.name == "for"]
-    plans = [(loop, plan) for loop in loops if (plan := _planned(loop, default, facts)) is not None]
+    plans = [(loop, plan) for loop in loops if (plan := _planned(loop, default, facts, limit)) is not None]
     for loop, plan in plans:
         rewrite(loop, plan)
     return bool(plans)
 
 
-def _planned(loop: Operation, default: int, facts: Mapping[Value, AxisInfo]) -> Plan | None:
+def _planned(loop: Operation, default: int, facts: Mapping[Value, AxisInfo], limit: int) -> Plan | None:
     stages = loop.attributes["num_stages"] or default
     assert isinstance(stages, int)
     inside = list(loop.regions[0].walk())
@@ -70,7 +77,9 @@ def _planned(loop: Operation, default: int, facts: Mapping[Value, AxisInfo]) -> 
             operations |= found[0]
             carried |= found[1]
     ahead = tuple(operation for operation in loop.regions[0].operations if operation in operations)
-    return Plan(stages, tuple(runs), tuple(runs.values()), ahead, tuple(sorted(carried))) if runs else None
+    size = sum(prod(shape_of(load.result.type)) * byte_width(element_of(load.result.type)) for load in runs)
+    late = stages * size > limit
+    return Plan(stages - 1, late, tuple(runs), tuple(runs.values()), ahead, tuple(sorted(carried))) if runs else None
 
 
 def has_plain_steps(loop: Operation) -> bool:

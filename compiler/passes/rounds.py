@@ -32,14 +32,22 @@ from .fold import constant_of
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a loop is pipelined: in so many `stages` for each of `loads`, of which `runs` says how many elements a copy
-    takes. `ahead` are the operations of the slice, in order, `carried` the carried values that it needs, by index."""
+    """How a loop is pipelined: copies for each of `loads` start `distance` rounds ahead, and `runs` says how many
+    elements one takes. `ahead` are the operations of the slice, in order, `carried` the carried values that it needs,
+    by index. There are `distance` buffers and one more; or that one is saved, when a copy starts `late`: once its
+    stage was read."""
 
-    stages: int
+    distance: int
+    late: bool
     loads: tuple[Operation, ...]
     runs: tuple[int, ...]
     ahead: tuple[Operation, ...]
     carried: tuple[int, ...]
+
+    @property
+    def stages(self) -> int:
+        """How many buffers each load has."""
+        return self.distance + (not self.late)
 
 
 def rewrite(loop: Operation, plan: Plan) -> None:
@@ -52,14 +60,14 @@ class _Rewrite:
         self.loop = loop
         self.plan = plan
         self.body = loop.regions[0]
-        self.distance = plan.stages - 1
+        self.distance = plan.distance
         self.builder = Builder()
 
     def run(self) -> None:
         carried = self.loop.operands[3:]
         self.builder.at(self.loop)
         buffers, states = self.prologue()
-        inits = [*carried, *buffers, *states, self.number(self.distance), self.number(0)]
+        inits = [*carried, *buffers, *states, self.number(0 if self.plan.late else self.distance), self.number(0)]
         old, self.body = self.body, Block([self.loop.operands[0].type, *(init.type for init in inits)])
         move(old, old.arguments, self.body)
         _, *arguments = self.body.arguments
@@ -172,16 +180,30 @@ class _Rewrite:
         self.builder.at(self.body.operations[0])
         self.builder.location = self.loop.location
         waited = self.builder.create(OPS["async_wait"], buffers, {"pending": self.distance - 1}).results
-        induction, stop = self.body.arguments[0], self.loop.operands[1]
-        enabled = self.beyond(self.make("sub_i", stop, induction), self.distance)
-        index = self.make("add_i", induction, self.steps(self.distance))
-        copied, states = self.fetch(index, states, waited, free, enabled)
-        for load, buffer in zip(self.plan.loads, copied, strict=True):
-            self.replace(load, buffer, now)
-        self.builder.at(self.body.terminator)
+        if self.plan.late:
+            self.replace_all(waited, now)
+            self.builder.at(self.body.terminator)
+            copied, states = self.next_round(states, waited, now)
+        else:
+            copied, states = self.next_round(states, waited, free)
+            self.replace_all(copied, now)
+            self.builder.at(self.body.terminator)
         after = self.make("add_i", now, self.number(1))
         wraps = self.make("cmp_eq_i", after, self.number(self.plan.stages))
         return [*copied, *states, now, self.make("select", wraps, self.number(0), after)]
+
+    def next_round(
+        self, states: Sequence[Value], buffers: Sequence[Value], stage: Value
+    ) -> tuple[list[Value], list[Value]]:
+        """Start the copies of the round that is `distance` ahead, if it exists."""
+        induction, stop = self.body.arguments[0], self.loop.operands[1]
+        enabled = self.beyond(self.make("sub_i", stop, induction), self.distance)
+        index = self.make("add_i", induction, self.steps(self.distance))
+        return self.fetch(index, states, buffers, stage, enabled)
+
+    def replace_all(self, buffers: Sequence[Value], stage: Value) -> None:
+        for load, buffer in zip(self.plan.loads, buffers, strict=True):
+            self.replace(load, buffer, stage)
 
     def replace(self, load: Operation, buffer: Value, stage: Value) -> None:
         """Read a stage in the place of a load, in the layouts in which it is wanted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,14 +13,16 @@ import pytest
 import tilewright
 from tests.compiler.emulated import launch
 from tests.compiler.kernels import Sample
-from tests.compiler.pipelined import KERNELS, sample
+from tests.compiler.pipelined import COLUMNS, KERNELS, ROWS, STEP, sample
 from tilewright import lang
 from tilewright.bench import cases
 from tilewright.bench.sources import load_kernels
-from tilewright.compiler import SharedMemoryExceeded, compile_module
+from tilewright.compiler import TARGETS, SharedMemoryExceeded, compile_module
 from tilewright.interpreter import Buffer, execute
 from tilewright.lang import Module, Operation
 
+#: What the loads of a round of these kernels take.
+STAGE_BYTES = 2 * STEP * (ROWS + COLUMNS)
 PIPELINED = sorted(set(KERNELS) - {"storing"})
 
 
@@ -108,8 +111,11 @@ def test_a_loop_carries_no_pointer_twice() -> None:
 
 
 @pytest.mark.parametrize("name", PIPELINED)
-@pytest.mark.parametrize(("target", "stages", "rounds"), [("sm_80", 2, 1), ("sm_90a", 3, 7)])
-def test_compiled_loops_do_what_the_reference_does(name: str, target: str, stages: int, rounds: int) -> None:
+@pytest.mark.parametrize(("target", "stages", "rounds"), [("sm_80", 2, 1), ("sm_120a", 3, 7), ("sm_90a", 3, 7)])
+def test_compiled_loops_do_what_the_reference_does(
+    name: str, target: str, stages: int, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_room_for(stages * STAGE_BYTES - 1, monkeypatch)
     case = sample(name, rounds, **constants(name))
     want, got = case.fresh(), case.fresh()
     execute(case.module(), buffers(want), case.grid)
@@ -145,6 +151,33 @@ def test_a_matrix_product_spills_nothing(tile: tuple[int, int, int], num_warps: 
     assert used.dynamic_shared == 3 * 2 * bk * (bm + bn)  # what the result needs on its way out goes where these were
 
 
+def test_one_buffer_less_where_so_many_do_not_fit() -> None:
+    """3 stages of 48 KB are more than the 99 KB of sm_89, which 2 are not."""
+    compiled = compile_module(matmul(128, 256, 64), "sm_89", 8, num_stages=3, until="ptx")
+    assert compiled.metadata.dynamic_shared == 98_304
+    assert body_of(lang.parse_module(compiled.stages["ttgir"])) == [
+        *("async_wait", "barrier", "local_load", "local_load", "dot"),
+        *("barrier", "async_copy", "async_copy", "async_commit"),
+    ]
+
+
+@pytest.mark.parametrize("name", PIPELINED)
+@pytest.mark.parametrize("stages", [2, 4])
+def test_one_buffer_less_gives_the_same_bits(name: str, stages: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = gpu_ir(name, 1)
+    leave_room_for(stages * STAGE_BYTES - 1, monkeypatch)
+    after = stage_of(sample(name, 3, **constants(name)).module(), stages)
+    assert {inner.attributes["stages"] for inner in after.kernel.walk() if inner.name == "local_alloc"} == {stages - 1}
+    for rounds in (-1, 0, 1, stages, 7):
+        case = sample(name, rounds, **constants(name))
+        assert results(after, case) == results(before, case), rounds
+
+
+def leave_room_for(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take shared memory away from a target."""
+    monkeypatch.setitem(TARGETS, "sm_90a", replace(TARGETS["sm_90a"], shared_bytes=size))
+
+
 def test_a_loop_says_how_many_stages_it_wants() -> None:
     module = sample("plain", 3).module()
     loop_of(module).attributes["num_stages"] = 5
@@ -154,7 +187,7 @@ def test_a_loop_says_how_many_stages_it_wants() -> None:
 
 def test_too_many_stages_are_refused_with_the_figures() -> None:
     with pytest.raises(SharedMemoryExceeded) as raised:
-        compile_module(matmul(128, 128, 64), "sm_90a", 4, num_stages=8)
+        compile_module(matmul(128, 128, 64), "sm_90a", 4, num_stages=9)
     message = str(raised.value)
     assert "sm_90a has 232448" in message and "lower num_stages" in message
     assert message.count("131072  local_alloc at") == 2

@@ -144,7 +144,7 @@ def test_operands_by_name() -> None:
 
 def test_attributes_are_filled_in_the_order_of_the_row() -> None:
     filled = OPS["load"].fill({"volatile": True, "cache": "cg"})
-    assert list(filled.items()) == [("cache", "cg"), ("eviction", ""), ("volatile", True)]
+    assert list(filled.items()) == [("cache", "cg"), ("eviction", ""), ("volatile", True), ("scratch", -1)]
 
 
 ATTRIBUTE_FAULTS = {
@@ -536,7 +536,7 @@ def test_the_builder_makes_checked_operations() -> None:
     builder.at(block.terminator)
     load = builder.create(OPS["load"], [pointer], {"cache": "cg"})
     assert [operation.name for operation in block.operations] == ["add_i", "load", "return"]
-    assert load.attributes == {"cache": "cg", "eviction": "", "volatile": False}
+    assert load.attributes == {"cache": "cg", "eviction": "", "volatile": False, "scratch": -1}
     assert (total.type, load.result.type) == (I32, F32)
     assert load.operand("pointer") is pointer and load.operand("mask") is None
     assert list(number.uses) == [(total.producer, 0), (total.producer, 1)]
