@@ -18,20 +18,27 @@ from .cubin import Resources, resources
 from .errors import BadOption
 from .lower.kernel import lower, symbol
 from .nvjitlink import assemble
+from .passes.contract import contract
 from .pipeline import GPU_PASSES, TILE_PASSES, Hook, Timing, run_passes
 from .targets import Target, target_named
 
 STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
 WARPS = (1, 2, 4, 8, 16, 32)
+#: How many registers a thread may be held to. The assembler makes few into the least that it can do with, 24 or so.
+MAX_REGISTERS = range(8, 256)
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a launcher must know of a kernel, and what it uses; zeros where there is no cubin."""
+    """What a launcher must know of a kernel, and what it uses; zeros where there is no cubin.
+
+    `maxnreg`: how many registers a thread is held to, None where the assembler is free.
+    """
 
     name: str
     target: str
     num_warps: int
+    maxnreg: int | None = None
     shared: int = 0
     registers: int = 0
     stack: int = 0
@@ -48,36 +55,47 @@ class Compiled:
 
 
 def compile_module(
-    module: Module, target: str, num_warps: int = 4, *, until: str = "cubin", hook: Hook | None = None
+    module: Module,
+    target: str,
+    num_warps: int = 4,
+    *,
+    maxnreg: int | None = None,
+    fp_fusion: bool = True,
+    until: str = "cubin",
+    hook: Hook | None = None,
 ) -> Compiled:
     """Compile a module, which stays as it is, for a target of TARGETS.
 
-    num_warps: a power of two up to 32. until: the last stage that is made. hook: called after each pass with its name
-    and the module. Raises UnknownTarget, BadOption, NotCompiledYet, NeedsConversion, NotOnTarget, NoAssembler and
-    AssemblerError.
+    num_warps: a power of two up to 32. maxnreg: the most registers that a thread may use, 8 to 255; None leaves it to
+    the assembler. fp_fusion: whether multiplications and additions whose contracts admit it are fused. until: the last
+    stage that is made. hook: called after each pass with its name and the module. Raises UnknownTarget, BadOption,
+    NotCompiledYet, NeedsConversion, NotOnTarget, NoAssembler and AssemblerError.
     """
     if num_warps not in WARPS:
         raise BadOption(option="num_warps", value=num_warps, expected=f"one of {', '.join(map(str, WARPS))}")
+    if maxnreg is not None and maxnreg not in MAX_REGISTERS:
+        raise BadOption(option="maxnreg", value=maxnreg, expected=f"{MAX_REGISTERS[0]} to {MAX_REGISTERS[-1]}, or None")
     if until not in STAGES:
         raise BadOption(option="until", value=until, expected=f"one of {', '.join(STAGES)}")
-    run = _Run(target_named(target), num_warps, until)
+    run = _Run(target_named(target), num_warps, maxnreg, until)
     work = clone_module(module)
     work.attributes |= {"num_warps": num_warps, "target": target}
-    run.tile_stages(work, hook)
+    run.tile_stages(work, fp_fusion, hook)
     if run.goes_on("llir"):
         run.code_stages(work)
     name = symbol(module.kernel.name)
     used = run.used
-    metadata = Metadata(name, target, num_warps, used.shared, used.registers, used.stack, used.spills)
+    metadata = Metadata(name, target, num_warps, maxnreg, used.shared, used.registers, used.stack, used.spills)
     return Compiled(MappingProxyType(run.stages), metadata, MappingProxyType(run.timing.seconds))
 
 
 class _Run:
     """One compilation: the stages so far, and the time that they took."""
 
-    def __init__(self, target: Target, num_warps: int, until: str) -> None:
+    def __init__(self, target: Target, num_warps: int, maxnreg: int | None, until: str) -> None:
         self.target = target
         self.num_warps = num_warps
+        self.maxnreg = maxnreg
         self.until = until
         self.stages: dict[str, Any] = {}
         self.timing = Timing()
@@ -91,8 +109,9 @@ class _Run:
         self.stages[stage] = content
         self.timing.add(stage, start)
 
-    def tile_stages(self, module: Module, hook: Hook | None) -> None:
-        run_passes(module, TILE_PASSES, self.timing, hook)
+    def tile_stages(self, module: Module, fp_fusion: bool, hook: Hook | None) -> None:
+        passes = tuple(each for each in TILE_PASSES if fp_fusion or each is not contract)
+        run_passes(module, passes, self.timing, hook)
         start = perf_counter()
         self.keep("ttir", lang.print_module(module), start)
         if self.goes_on("ttgir"):
@@ -102,7 +121,7 @@ class _Run:
 
     def code_stages(self, module: Module) -> None:
         start = perf_counter()
-        text = lower(module, self.target, self.num_warps)
+        text = lower(module, self.target, self.num_warps, self.maxnreg)
         self.keep("llir", text, start)
         if not self.goes_on("ptx"):
             return
