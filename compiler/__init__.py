@@ -4,8 +4,9 @@ The room for layout choice, the passes and the lowering to LLVM for each target.
 `lang`'s IR and never imports it.
 """
 
-from .compile import STAGES, Compiled, Metadata, compile_module
-from .cubin import resources
+import typing
+
+from . import _lazy
 from .errors import (
     AssemblerError,
     BadOption,
@@ -17,9 +18,14 @@ from .errors import (
     SharedMemoryExceeded,
     UnknownTarget,
 )
-from .not_lowered import NOT_LOWERED
-from .nvjitlink import assemble
 from .targets import TARGETS, Target
+
+if typing.TYPE_CHECKING:  # imported when first asked for (_lazy.py), since a kept kernel needs only the targets
+    from .compile import STAGES, Compiled, Metadata, compile_module
+    from .cubin import resources
+    from .not_lowered import NOT_LOWERED
+    from .nvjitlink import assemble
+    from .pipeline import ROUNDING_PASSES
 
 __all__ = [
     "AssemblerError",
@@ -31,6 +37,7 @@ __all__ = [
     "NoAssembler",
     "NotCompiledYet",
     "NotOnTarget",
+    "ROUNDING_PASSES",
     "RegistersExceeded",
     "STAGES",
     "SharedMemoryExceeded",
@@ -41,3 +48,7 @@ __all__ = [
     "compile_module",
     "resources",
 ]
+
+
+def __getattr__(name: str) -> typing.Any:
+    return _lazy.late(__name__, name)

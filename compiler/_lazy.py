@@ -1,11 +1,29 @@
-"""The late imports of this room: llvmlite, which takes 60 ms, and where the assembler library lies."""
+"""The late imports of this room: the passes and lowerings, llvmlite, and where the assembler library lies."""
 
 from __future__ import annotations
 
 import importlib.util
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+#: The modules of this room that are imported when one of these names is first asked of the face.
+MODULES: dict[str, tuple[str, ...]] = {
+    "compile": ("STAGES", "Compiled", "Metadata", "compile_module"),
+    "cubin": ("resources",),
+    "not_lowered": ("NOT_LOWERED",),
+    "nvjitlink": ("assemble",),
+    "pipeline": ("ROUNDING_PASSES",),
+}
+
+
+def late(face: str, name: str) -> Any:
+    """The value of a name that the face does not hold yet; for `__getattr__`. Raises AttributeError."""
+    for module, names in MODULES.items():
+        if name in names:
+            return getattr(import_module(f".{module}", __package__), name)
+    raise AttributeError(f"module {face!r} has no attribute {name!r}")
 
 
 def llvm() -> tuple[Any, Any]:

@@ -17,6 +17,8 @@ from ._lazy import llvm
 from .targets import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
+#: Switches of LLVM's NVPTX back end, which hold for the process: `base + extended index * size` in one instruction.
+SWITCHES = ("-nvptx-mad-wide-opt",)
 _machines = local()
 
 
@@ -26,6 +28,8 @@ def _nvptx() -> Any:
     binding, _ = llvm()
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
+    for switch in SWITCHES:
+        binding.set_option("", switch)
     return binding.Target.from_triple(TRIPLE)
 
 

@@ -18,18 +18,22 @@ from .cubin import Resources, resources
 from .errors import BadOption
 from .lower.kernel import lower, symbol
 from .nvjitlink import assemble
+from .passes.contract import contract
 from .passes.trees import Tree, recorded
 from .pipeline import GPU_PASSES, TILE_PASSES, Hook, Timing, run_passes
 from .targets import Target, target_named
 
 STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
 WARPS = (1, 2, 4, 8, 16, 32)
+#: How many registers a thread may be held to. The assembler makes few into the least that it can do with, 24 or so.
+MAX_REGISTERS = range(8, 256)
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
     """What a launcher must know of a kernel, and what it uses; zeros where there is no cubin.
 
+    `maxnreg`: how many registers a thread is held to, None where the assembler is free.
     trees: of each reduction the line in the source, the axis, and the bits of the index in the order in which they are
     folded (see `passes/trees.py`).
     """
@@ -37,6 +41,7 @@ class Metadata:
     name: str
     target: str
     num_warps: int
+    maxnreg: int | None = None
     shared: int = 0
     dynamic_shared: int = 0
     registers: int = 0
@@ -60,44 +65,52 @@ def compile_module(
     num_warps: int = 4,
     *,
     num_stages: int = 3,
+    maxnreg: int | None = None,
+    fp_fusion: bool = True,
     until: str = "cubin",
     hook: Hook | None = None,
 ) -> Compiled:
     """Compile a module, which stays as it is, for a target of TARGETS.
 
     num_warps: a power of two up to 32. num_stages: how many rounds of a loop have their loads in shared memory at a
-    time, 1 for none ahead; a loop that says so itself decides. until: the last stage that is made. hook: called after
-    each pass with its name and the module. Raises UnknownTarget, BadOption, NotCompiledYet, NotOnTarget,
-    RegistersExceeded, SharedMemoryExceeded, NoAssembler and AssemblerError.
+    time, 1 for none ahead; a loop that says so itself decides. maxnreg: the most registers that a thread may use, 8 to
+    255; None leaves it to the assembler. fp_fusion: whether multiplications and additions whose contracts admit it are
+    fused. until: the last stage that is made. hook: called after each pass with its name and the module. Raises
+    UnknownTarget, BadOption, NotCompiledYet, NotOnTarget, RegistersExceeded, SharedMemoryExceeded, NoAssembler and
+    AssemblerError.
     """
     if num_warps not in WARPS:
         raise BadOption(option="num_warps", value=num_warps, expected=f"one of {', '.join(map(str, WARPS))}")
+    if maxnreg is not None and maxnreg not in MAX_REGISTERS:
+        raise BadOption(option="maxnreg", value=maxnreg, expected=f"{MAX_REGISTERS[0]} to {MAX_REGISTERS[-1]}, or None")
     if until not in STAGES:
         raise BadOption(option="until", value=until, expected=f"one of {', '.join(STAGES)}")
     if num_stages < 1:
         raise BadOption(option="num_stages", value=num_stages, expected="a whole number from 1 up")
-    run = _Run(target_named(target), num_warps, until)
+    run = _Run(target_named(target), num_warps, maxnreg, until)
     work = clone_module(module)
     work.attributes |= {"num_warps": num_warps, "num_stages": num_stages, "target": target}
-    run.tile_stages(work, hook)
+    run.tile_stages(work, fp_fusion, hook)
     if run.goes_on("llir"):
         run.code_stages(work)
     name = symbol(module.kernel.name)
     used = run.used
     dynamic = work.attributes.get("shared", 0)
     assert isinstance(dynamic, int)
-    shared = used.shared + dynamic
-    trees = recorded(work)
-    metadata = Metadata(name, target, num_warps, shared, dynamic, used.registers, used.stack, used.spills, trees)
+    shared, trees = used.shared + dynamic, recorded(work)
+    metadata = Metadata(
+        name, target, num_warps, maxnreg, shared, dynamic, used.registers, used.stack, used.spills, trees
+    )
     return Compiled(MappingProxyType(run.stages), metadata, MappingProxyType(run.timing.seconds))
 
 
 class _Run:
     """One compilation: the stages so far, and the time that they took."""
 
-    def __init__(self, target: Target, num_warps: int, until: str) -> None:
+    def __init__(self, target: Target, num_warps: int, maxnreg: int | None, until: str) -> None:
         self.target = target
         self.num_warps = num_warps
+        self.maxnreg = maxnreg
         self.until = until
         self.stages: dict[str, Any] = {}
         self.timing = Timing()
@@ -111,8 +124,9 @@ class _Run:
         self.stages[stage] = content
         self.timing.add(stage, start)
 
-    def tile_stages(self, module: Module, hook: Hook | None) -> None:
-        run_passes(module, TILE_PASSES, self.timing, hook)
+    def tile_stages(self, module: Module, fp_fusion: bool, hook: Hook | None) -> None:
+        passes = tuple(each for each in TILE_PASSES if fp_fusion or each is not contract)
+        run_passes(module, passes, self.timing, hook)
         start = perf_counter()
         self.keep("ttir", lang.print_module(module), start)
         if self.goes_on("ttgir"):
@@ -122,7 +136,7 @@ class _Run:
 
     def code_stages(self, module: Module) -> None:
         start = perf_counter()
-        text = lower(module, self.target, self.num_warps)
+        text = lower(module, self.target, self.num_warps, self.maxnreg)
         self.keep("llir", text, start)
         if not self.goes_on("ptx"):
             return

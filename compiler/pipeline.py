@@ -14,6 +14,7 @@ from tilewright.lang import Module, knobs
 from .passes.allocate import allocate
 from .passes.barriers import barriers
 from .passes.carried import drop_carried
+from .passes.contract import contract
 from .passes.cse import cse
 from .passes.dce import dce
 from .passes.dots import choose_dots
@@ -37,6 +38,7 @@ TILE_PASSES: tuple[Pass, ...] = (
     cse,  # address arithmetic is written out again at each use
     licm,  # what a loop does not change is computed once
     cse,  # what came out of two loops may be the same
+    contract,  # once equal products are one, which has then more than one use
     dce,  # so that no layout is chosen for what nobody wants
 )
 #: Values in threads and registers. The result is the stage `ttgir`.
@@ -56,6 +58,9 @@ GPU_PASSES: tuple[Pass, ...] = (
     allocate,  # shared memory for what needs some
     barriers,  # the order of a program's accesses, across its threads
 )
+#: The passes that may change how results round: after them a module is compared with the one before by the contracts
+#: of its operations, after all others bit for bit.
+ROUNDING_PASSES: frozenset[str] = frozenset((contract.__name__,))
 
 
 @dataclass(slots=True)

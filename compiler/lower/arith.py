@@ -56,6 +56,9 @@ def _shift(to: Lowering, operation: Operation, args: list[str]) -> str:
     if width == 1:
         return on_bits(to, operation, args)
     a, b = args
+    amount = to.facts[operation.operands[1]].value
+    if amount is not None and 0 <= amount < width:
+        return to.text.value(f"{SHIFTS[operation.name]} i{width} {a}, {amount}")
     if width == 64:
         return _long_shift(to, operation.name, a, b)
     fits = to.text.value(f"icmp ult i{width} {b}, {width}")
@@ -95,12 +98,10 @@ def _divide(to: Lowering, operation: Operation, args: list[str]) -> str:
 
 @lowers_elements("mulhi_u", "mulhi_s")
 def _high(to: Lowering, operation: Operation, args: list[str]) -> str:
+    """By intrinsics: LLVM finds the instruction in a wide product only where nothing else has touched that."""
     width = width_of(operation)
-    extend = "zext" if operation.name == "mulhi_u" else "sext"
-    a, b = (to.text.value(f"{extend} i{width} {arg} to i{2 * width}") for arg in args)
-    product = to.text.value(f"mul i{2 * width} {a}, {b}")
-    high = to.text.value(f"lshr i{2 * width} {product}, {width}")
-    return to.text.value(f"trunc i{2 * width} {high} to i{width}")
+    kind = ("u" if operation.name == "mulhi_u" else "") + {32: "i", 64: "ll"}[width]
+    return to.text.call(f"i{width}", f"llvm.nvvm.mulhi.{kind}", [(f"i{width}", arg) for arg in args])
 
 
 @lowers_elements(*ORDERS)

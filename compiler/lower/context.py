@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from math import prod
 
 from tilewright.lang import Block, LinearLayout, Operation, TileType, Value, element_of
@@ -19,7 +20,10 @@ from .text import SHARED, Text
 
 
 class Lowering:
-    """Writes a kernel. `values` holds for each value the LLVM names of this thread's registers."""
+    """Writes a kernel. `values` holds for each value the LLVM names of this thread's registers.
+
+    `pairs` knows the register from which two narrow elements came apart, and `negated` what a flipped sign was before.
+    """
 
     def __init__(self, text: Text, target: Target, num_warps: int, facts: dict[Value, AxisInfo]) -> None:
         self.text = text
@@ -27,6 +31,8 @@ class Lowering:
         self.num_warps = num_warps
         self.facts = facts
         self.values: dict[Value, tuple[str, ...]] = {}
+        self.pairs: dict[tuple[str, str], str] = {}
+        self.negated: dict[str, str] = {}
         self._thread = ""
         self._places: dict[tuple[LinearLayout, int], str] = {}
         self._chosen: dict[int, str] = {}
@@ -59,6 +65,11 @@ class Lowering:
         """The one register of a scalar."""
         (only,) = self.values[value]
         return only
+
+    def alike(self, value: Value) -> Sequence[int]:
+        """For each register of a value the first one that must hold the same, by what is known of it."""
+        layout = layout_of(value.type)
+        return (0,) if layout is None else first_of_runs(layout, self.facts[value].constancy)
 
     # Threads and places
 
@@ -194,6 +205,18 @@ def register_count(value: Value) -> int:
     """How many registers a thread has for a value."""
     layout = layout_of(value.type)
     return 1 if layout is None else len(slots(layout).registers)
+
+
+@cache
+def first_of_runs(layout: LinearLayout, constancy: tuple[int, ...]) -> tuple[int, ...]:
+    """For each register the first whose elements lie in the same constant runs, whatever the thread.
+
+    The bits of a place come from the thread or from the register, so that equal register bits above the run decide.
+    """
+    first: dict[tuple[int, ...], int] = {}
+    places = slots(layout).registers
+    runs = [tuple(p // run for p, run in zip(place, constancy, strict=True)) for place in places]
+    return tuple(first.setdefault(run, register) for register, run in enumerate(runs))
 
 
 def register_map(dst: LinearLayout, src: LinearLayout, project: Sequence[int]) -> list[int]:

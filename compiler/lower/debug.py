@@ -104,7 +104,7 @@ def variadic(to: Lowering, element: ScalarType, value: str, signed: bool, in_hex
         bits = value if element.is_fp8 else to.text.value(f"bitcast {llvm_type(element)} {value} to i{element.width}")
         return "i64", bits if element.width == 64 else to.text.value(f"zext i{element.width} {bits} to i64")
     if isinstance(element, FloatType):
-        wide = float_to_float(to, element, F64, value, False)
+        (wide,) = float_to_float(to, element, F64, [value])
         return "double", wide
     if element.width == 64:
         return "i64", value

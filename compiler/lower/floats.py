@@ -1,24 +1,32 @@
-"""Float arithmetic and comparisons. Every operation rounds once; nothing is fused that the kernel does not fuse.
+"""Float arithmetic and comparisons. Every operation rounds once; nothing is fused that the IR does not fuse.
 
-Operations on 8-bit floats are those on f32 followed by the cast. Minima, maxima and changes of the sign are inline
-PTX, since LLVM takes liberties with zeros and NaNs that the language does not.
+Two elements of 16 bits share a register and an instruction. Operations on 8-bit floats are those on f32 followed by
+the cast. Minima, maxima and changes of the sign are inline PTX, since LLVM takes liberties with zeros and NaNs that the
+language does not.
 """
 
 from __future__ import annotations
 
-from tilewright.lang import BF16, F32, F64, FloatType, Operation
+from collections.abc import Callable
+from typing import TypeAlias
+
+from tilewright.lang import F32, F64, FloatType, Operation
 
 from .context import Lowering
 from .fp8 import decode, encode
-from .registry import lowers_elements, result_element, source_element
+from .pairs import Lanes, in_lanes
+from .registry import lowers_columns, lowers_elements, result_element, source_element
 from .text import llvm_type
 
-LETTERS = {"f16": "h", "bf16": "h", "f32": "f", "f64": "d"}
 ARITHMETIC = {"add_f": "fadd", "sub_f": "fsub", "mul_f": "fmul", "div_rn": "fdiv"}
 ORDERED = {
     "cmp_eq_f": "oeq", "cmp_ne_f": "une", "cmp_lt_f": "olt", "cmp_le_f": "ole", "cmp_gt_f": "ogt", "cmp_ge_f": "oge",
 }  # fmt: skip
 MINIMA = {"minnum": "min", "maxnum": "max", "minimum": "min.NaN", "maximum": "max.NaN"}
+
+Columns: TypeAlias = list[list[str]]
+#: (lowering, operation, lanes, one register of each operand) -> that register of the result.
+FloatWise: TypeAlias = Callable[[Lowering, Operation, Lanes, list[str]], str]
 
 
 def float_of(operation: Operation) -> FloatType:
@@ -28,31 +36,40 @@ def float_of(operation: Operation) -> FloatType:
     return element
 
 
-def widened(to: Lowering, element: FloatType, args: list[str]) -> tuple[FloatType, list[str]]:
+def widened(to: Lowering, element: FloatType, columns: Columns) -> tuple[FloatType, Columns]:
     """The type in which an operation on this type is computed, and the operands in it."""
     if not element.is_fp8:
-        return element, args
-    return F32, [decode(to, element, arg) for arg in args]
+        return element, columns
+    return F32, [decode(to, element, column) for column in columns]
 
 
-def narrowed(to: Lowering, element: FloatType, value: str) -> str:
-    """The result, cast where it was computed in f32."""
-    return encode(to, element, value) if element.is_fp8 else value
+def lowers_floats(*names: str) -> Callable[[FloatWise], FloatWise]:
+    """Register how these ops are written on one register's worth of elements."""
+
+    def register(function: FloatWise) -> FloatWise:
+        @lowers_columns(*names)
+        def _all(to: Lowering, operation: Operation, columns: Columns) -> list[str]:
+            element = float_of(operation)
+            computed, columns = widened(to, element, columns)
+            made = in_lanes(to, computed, columns, lambda lanes, args: function(to, operation, lanes, args))
+            return encode(to, element, made) if element.is_fp8 else made
+
+        return function
+
+    return register
 
 
-@lowers_elements(*ARITHMETIC)
-def _arithmetic(to: Lowering, operation: Operation, args: list[str]) -> str:
-    element = float_of(operation)
-    type_, (a, b) = widened(to, element, args)
-    return narrowed(to, element, to.text.value(f"{ARITHMETIC[operation.name]} {llvm_type(type_)} {a}, {b}"))
+@lowers_floats(*ARITHMETIC)
+def _arithmetic(to: Lowering, operation: Operation, lanes: Lanes, args: list[str]) -> str:
+    return to.text.value(f"{ARITHMETIC[operation.name]} {lanes.kind} {args[0]}, {args[1]}")
 
 
-@lowers_elements("fma")
-def _fma(to: Lowering, operation: Operation, args: list[str]) -> str:
-    element = float_of(operation)
-    type_, terms = widened(to, element, args)
-    name = llvm_type(type_)
-    return narrowed(to, element, to.text.call(name, f"llvm.fma.{type_}", [(name, term) for term in terms]))
+@lowers_floats("fma")
+def _fma(to: Lowering, operation: Operation, lanes: Lanes, args: list[str]) -> str:
+    """What is negated before goes in by `fneg`, which the instruction takes along; the sign of a NaN is free here."""
+    kind, negated = lanes.kind, to.negated
+    terms = [to.text.value(f"fneg {kind} {negated[arg]}") if arg in negated else arg for arg in args]
+    return to.text.call(kind, f"llvm.fma.{lanes.suffix}", [(kind, term) for term in terms])
 
 
 @lowers_elements("div_f")
@@ -61,54 +78,59 @@ def _divide(to: Lowering, operation: Operation, args: list[str]) -> str:
     a, b = args
     if float_of(operation) == F64:
         return to.text.value(f"fdiv double {a}, {b}")
-    return to.text.asm("float", "div.full.f32 $0, $1, $2;", "=f,f,f", [("float", a), ("float", b)])
+    return Lanes(F32).asm(to, "div.full.f32", [a, b])
 
 
-@lowers_elements("neg_f", "abs_f")
-def _sign(to: Lowering, operation: Operation, args: list[str]) -> str:
+@lowers_columns("neg_f", "abs_f")
+def _sign(to: Lowering, operation: Operation, columns: Columns) -> list[str]:
     """Bit operations in inline PTX: LLVM would make them float instructions, which may change a NaN."""
-    element, (a,) = float_of(operation), args
-    width, negates = element.width, operation.name == "neg_f"
-    mask = 1 << width - 1 if negates else (1 << width - 1) - 1
-    bits = f"i{width}"
+    element, (column,), negates = float_of(operation), columns, operation.name == "neg_f"
     if element.is_fp8:
-        changed = to.text.value(f"{'xor' if negates else 'and'} i8 {a}, {mask}")
-        if not element.name.endswith("fnuz"):
-            return changed
-        magnitude = to.text.value(f"and i8 {a}, 127")
-        keeps = to.text.value(f"icmp eq i8 {magnitude}, 0")
-        return to.text.value(f"select i1 {keeps}, i8 {a}, i8 {changed}")
-    name, letter = llvm_type(element), {16: "h", 32: "r", 64: "l"}[width]
-    source = to.text.value(f"bitcast {name} {a} to {bits}")
-    code = f"{'xor' if negates else 'and'}.b{width} $0, $1, {mask:#x};"
-    changed = to.text.asm(bits, code, f"={letter},{letter}", [(bits, source)])
-    return to.text.value(f"bitcast {bits} {changed} to {name}")
+        return [_code_sign(to, element, negates, code) for code in column]
+    sign = 1 << element.width - 1
+
+    def write(lanes: Lanes, args: list[str]) -> str:
+        kind, bits, letter = lanes.kind, f"i{lanes.width}", {16: "h", 32: "r", 64: "l"}[lanes.width]
+        source = to.text.value(f"bitcast {kind} {args[0]} to {bits}")
+        mask = lanes.each(sign if negates else sign - 1)
+        code = f"{'xor' if negates else 'and'}.b{lanes.width} $0, $1, {mask:#x};"
+        changed = to.text.asm(bits, code, f"={letter},{letter}", [(bits, source)])
+        result = to.text.value(f"bitcast {bits} {changed} to {kind}")
+        if negates:
+            to.negated[result] = args[0]
+        return result
+
+    return in_lanes(to, element, columns, write)
 
 
-@lowers_elements(*MINIMA)
-def _minimum(to: Lowering, operation: Operation, args: list[str]) -> str:
+def _code_sign(to: Lowering, element: FloatType, negates: bool, code: str) -> str:
+    """The code of an 8-bit float with another sign; without a -0.0, the zero and the NaN stay."""
+    changed = to.text.value(f"xor i8 {code}, 128" if negates else f"and i8 {code}, 127")
+    if not element.name.endswith("fnuz"):
+        return changed
+    magnitude = to.text.value(f"and i8 {code}, 127")
+    keeps = to.text.value(f"icmp eq i8 {magnitude}, 0")
+    return to.text.value(f"select i1 {keeps}, i8 {code}, i8 {changed}")
+
+
+@lowers_floats(*MINIMA)
+def _minimum(to: Lowering, operation: Operation, lanes: Lanes, args: list[str]) -> str:
     """PTX has -0.0 below +0.0 and both ways with NaN, but in f64 only the one that drops it."""
-    element = float_of(operation)
-    type_, (a, b) = widened(to, element, args)
-    name, letter, kind = llvm_type(type_), LETTERS[type_.name], MINIMA[operation.name]
-    if type_ == F64:
-        kind = kind[:3]
-    given = [(name, a), (name, b)]
-    if type_ == BF16:  # no register letter takes a bfloat
-        given = [("i16", to.text.value(f"bitcast bfloat {arg} to i16")) for arg in (a, b)]
-        raw = to.text.asm("i16", f"{kind}.bf16 $0, $1, $2;", "=h,h,h", given)
-        return to.text.value(f"bitcast i16 {raw} to bfloat")
-    result = to.text.asm(name, f"{kind}.{type_} $0, $1, $2;", f"={letter},{letter},{letter}", given)
-    if type_ == F64 and operation.name in ("minimum", "maximum"):
-        unordered = to.text.value(f"fcmp uno double {a}, {b}")
-        result = to.text.value(f"select i1 {unordered}, double 0x7FF8000000000000, double {result}")
-    return narrowed(to, element, result)
+    kind = MINIMA[operation.name]
+    if lanes.element != F64:
+        return lanes.asm(to, f"{kind}.{lanes.ptx}", args)
+    result = lanes.asm(to, f"{kind[:3]}.f64", args)
+    if operation.name in ("minnum", "maxnum"):
+        return result
+    unordered = to.text.value(f"fcmp uno double {args[0]}, {args[1]}")
+    return to.text.value(f"select i1 {unordered}, double 0x7FF8000000000000, double {result}")
 
 
-@lowers_elements(*ORDERED)
-def _compare(to: Lowering, operation: Operation, args: list[str]) -> str:
-    type_, (a, b) = widened(to, float_of(operation), args)
-    return to.text.value(f"fcmp {ORDERED[operation.name]} {llvm_type(type_)} {a}, {b}")
+@lowers_columns(*ORDERED)
+def _compare(to: Lowering, operation: Operation, columns: Columns) -> list[str]:
+    type_, columns = widened(to, float_of(operation), columns)
+    kind, order = llvm_type(type_), ORDERED[operation.name]
+    return [to.text.value(f"fcmp {order} {kind} {a}, {b}") for a, b in zip(*columns, strict=True)]
 
 
 INTEGER_ORDER = {"eq_i": "eq", "ne_i": "ne"} | {

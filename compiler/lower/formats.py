@@ -61,19 +61,26 @@ def _magnitude(value: float, type_: FloatType, format_: Format) -> int:
     return ((exponent - lowest) << type_.mantissa) + quotient
 
 
+def code_of(element: ScalarType, value: Any) -> int:
+    """The bits of a constant of the IR."""
+    if isinstance(element, PointerType):
+        return 0
+    if isinstance(element, IntType):
+        return int(value) & (1 << element.width) - 1
+    return encode(float(value), element)
+
+
 def literal(element: ScalarType, value: Any) -> str:
     """A constant of the IR as LLVM writes it."""
+    code = code_of(element, value)
     if isinstance(element, PointerType):
         return "null"
-    if isinstance(element, IntType):
-        if element.width == 1:
-            return "true" if value & 1 else "false"
-        return str(value & (1 << element.width) - 1)
-    code = encode(float(value), element)
-    if element.name == "f64":
+    if element == IntType(1):
+        return "true" if code else "false"
+    if str(element) == "f64":
         return f"0x{code:016X}"
-    if element.name == "f32":  # LLVM writes it as the bits of the double of that value
+    if str(element) == "f32":  # LLVM writes it as the bits of the double of that value
         (number,) = struct.unpack("<f", struct.pack("<I", code))
         return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
-    prefix = {"f16": "0xH", "bf16": "0xR"}.get(element.name)
+    prefix = {"f16": "0xH", "bf16": "0xR"}.get(str(element))
     return str(code) if prefix is None else f"{prefix}{code:04X}"

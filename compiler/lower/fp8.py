@@ -1,19 +1,78 @@
 """8-bit floats: codes to f32, which is exact, and f32 to codes, rounded once and saturated.
 
-By integer and float arithmetic that every target has, so that all give the same bits. f32 holds every value of the
-formats; a source wider than f32 must have been rounded to f32 *to odd* before (see `casts.py`).
+From sm_89 on two numbers of the OCP formats go at a time by an instruction. Elsewhere, and toward zero, by integer and
+float arithmetic that every target has. The bits are the same. f32 holds every value of the formats; a source wider than
+f32 must have been rounded to f32 *to odd* before (see `casts.py`).
 """
 
 from __future__ import annotations
 
-from tilewright.lang import FloatType
+from collections.abc import Sequence
 
+from tilewright.lang import F8E4M3FN, F8E5M2, F16, F32, FloatType
+
+from ..targets import Needs
 from .context import Lowering
 from .formats import FORMATS
+from .pairs import byte_pair, bytes_of, halves, joined
 from .text import float_literal
 
+#: The formats that instructions know, by their names there, and what those need.
+HARDWARE = {F8E4M3FN: "e4m3", F8E5M2: "e5m2"}
+CONVERTS = Needs(89, 81)
 
-def decode(to: Lowering, element: FloatType, code: str) -> str:
+
+def decode(to: Lowering, element: FloatType, codes: Sequence[str]) -> list[str]:
+    """The f32 of each code."""
+    if element in HARDWARE and to.target.meets(CONVERTS):
+        narrow = [half for pair in _paired(codes) for half in _decode_pair(to, element, pair)][: len(codes)]
+    elif element == F8E5M2:
+        narrow = [_upper_byte(to, code) for code in codes]
+    else:
+        return [_decode(to, element, code) for code in codes]
+    return [to.text.value(f"fpext half {half} to float") for half in narrow]
+
+
+def _upper_byte(to: Lowering, code: str) -> str:
+    """The f16 of an f8e5m2, which is its upper half."""
+    placed = to.text.value(f"shl i16 {to.text.value(f'zext i8 {code} to i16')}, 8")
+    return to.text.value(f"bitcast i16 {placed} to half")
+
+
+def _paired(values: Sequence[str]) -> list[tuple[str, str]]:
+    """Neighbours; an odd one at the end is its own."""
+    return [(values[i], values[min(i + 1, len(values) - 1)]) for i in range(0, len(values), 2)]
+
+
+def _decode_pair(to: Lowering, element: FloatType, codes: tuple[str, str]) -> list[str]:
+    """Two halves."""
+    code = f"cvt.rn.f16x2.{HARDWARE[element]}x2 $0, $1;"
+    bits = to.text.asm("i32", code, "=r,h", [("i16", byte_pair(to, *codes))])
+    return halves(to, "half", to.text.value(f"bitcast i32 {bits} to <2 x half>"))
+
+
+def encode(
+    to: Lowering, element: FloatType, values: Sequence[str], toward_zero: bool = False, source: FloatType = F32
+) -> list[str]:
+    """The code of each f32 (or f16), to nearest even or toward zero, saturated."""
+    if element in HARDWARE and to.target.meets(CONVERTS) and not toward_zero:
+        return [code for pair in _paired(values) for code in _encode_pair(to, element, source, pair)][: len(values)]
+    if source == F16:
+        values = [to.text.value(f"fpext half {value} to float") for value in values]
+    return [_encode(to, element, value, toward_zero) for value in values]
+
+
+def _encode_pair(to: Lowering, element: FloatType, source: FloatType, values: tuple[str, str]) -> list[str]:
+    """Two codes; of two f32, the instruction puts the first one above."""
+    code, (low, high) = f"cvt.rn.satfinite.{HARDWARE[element]}x2", values
+    if source == F32:
+        given = [("float", high), ("float", low)]
+        return bytes_of(to, to.text.asm("i16", f"{code}.f32 $0, $1, $2;", "=h,f,f", given))
+    both = to.text.value(f"bitcast <2 x half> {joined(to, 'half', low, high)} to i32")
+    return bytes_of(to, to.text.asm("i16", f"{code}.f16x2 $0, $1;", "=h,r", [("i32", both)]))
+
+
+def _decode(to: Lowering, element: FloatType, code: str) -> str:
     """The f32 of a code: its bits at the top of an f32 of too small an exponent, scaled by a power of two."""
     text, format_ = to.text, FORMATS[element.name]
     wide = text.value(f"zext i8 {code} to i32")
@@ -38,7 +97,7 @@ def decode(to: Lowering, element: FloatType, code: str) -> str:
     return text.value(f"bitcast i32 {bits} to float")
 
 
-def encode(to: Lowering, element: FloatType, value: str, toward_zero: bool = False) -> str:
+def _encode(to: Lowering, element: FloatType, value: str, toward_zero: bool) -> str:
     """The code of an f32, to nearest even or toward zero, saturated."""
     text, format_ = to.text, FORMATS[element.name]
     bits = text.value(f"bitcast float {value} to i32")

@@ -42,8 +42,8 @@ def symbol(name: str) -> str:
     return plain if re.match(r"[A-Za-z]", plain) else f"k_{plain}"
 
 
-def lower(module: Module, target: Target, num_warps: int) -> str:
-    """The LLVM text of a module's kernel. Raises NotCompiledYet and NotOnTarget."""
+def lower(module: Module, target: Target, num_warps: int, maxnreg: int | None = None) -> str:
+    """The LLVM text of a module's kernel, held to `maxnreg` registers a thread. Raises NotCompiledYet, NotOnTarget."""
     kernel = module.kernel
     name = symbol(kernel.name)
     debug_info = DebugInfo(name, kernel.location)
@@ -62,12 +62,17 @@ def lower(module: Module, target: Target, num_warps: int) -> str:
     to.block(kernel.body)
     text.at(kernel.body.terminator.location)
     text.effect("ret void")
-    return assembled(text, name, parameters, to.threads)
+    return assembled(text, name, parameters, launch_bounds(to.threads, maxnreg))
 
 
-def assembled(text: Text, name: str, parameters: list[str], threads: int) -> str:
+def launch_bounds(threads: int, maxnreg: int | None) -> str:
+    """The attributes that tell the assembler how a kernel is launched."""
+    registers = "" if maxnreg is None else f' "nvvm.maxnreg"="{maxnreg}"'
+    return f'"nvvm.reqntid"="{threads},1,1"{registers}'
+
+
+def assembled(text: Text, name: str, parameters: list[str], attributes: str) -> str:
     """Put the pieces of a module together; everything that has no order is sorted."""
-    attributes = f'"nvvm.reqntid"="{threads},1,1"'
     return "\n".join(
         [
             *text.globals.values(),

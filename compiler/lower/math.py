@@ -18,19 +18,19 @@ from .registry import lowers_elements, source_element
 LOG2_E, LN_2 = log2(2.718281828459045), log(2.0)
 #: ln 2 in two parts of f32, the first with 12 zeros at its end so that small multiples are exact.
 LN_2_HIGH, LN_2_LOW = 0.693145751953125, 1.42860682030941723212e-6
-#: e^r for |r| <= 0.3471, within 2^-28.9.
-EXP = (1.0, 1.000000038072954, 0.5000000108736012, 0.16666413945433778, 0.04166621554050959, 0.00837525622667826,
-       0.0013948762629368205)  # fmt: skip
-#: (tanh x - x) / x^3 over x^2 for |x| <= 0.625; relative to tanh within 2^-32.
-TANH = (-0.3333333066493771, 0.13333201555473292, -0.05394627437866833, 0.021698309089296652, -0.00817200329525281,
-        0.0021384012806737137)  # fmt: skip
-#: erf(x) / x - 1 over x^2 for |x| <= 0.9, within 2^-31.
-ERF_SMALL = (0.1283791667875911, -0.37612635224084384, 0.11283718609078724, -0.026860697036024433,
-             0.00520430705948457, -0.000818053871492808, 8.533200810451398e-05)  # fmt: skip
-#: -ln(erfc x) for 0.9 <= x <= 4; 1 - e^-that is within 2^-33 of erf.
-ERF_LARGE = (-8.974660097267738e-05, 1.129003183851298, 0.634690491504685, 0.10626431073517513, -0.02321656624251509,
-             0.0029999802647918006, 3.503811208458689e-05, -9.705344689113691e-05, 1.69219618119232e-05,
-             -1.0502687822782414e-06)  # fmt: skip
+#: e^r for |r| <= 0.3471, within 2^-28.
+EXP = (1.0, 1.0, 0.49999988079071045, 0.166665181517601, 0.04166955128312111, 0.00836902391165495,
+       0.0013751016231253743)  # fmt: skip
+#: (tanh x - x) / x^3 over x^2 for |x| <= 0.625; relative to tanh within 2^-28.
+TANH = (-0.3333333134651184, 0.1333320140838623, -0.053946252912282944, 0.021698210388422012,
+        -0.008171788416802883, 0.002138226293027401)  # fmt: skip
+#: erf(x) / x - 1 over x^2 for |x| <= 0.9; relative to erf within 2^-29.
+ERF_SMALL = (0.12837916612625122, -0.37612634897232056, 0.11283714324235916, -0.026860462501645088,
+             0.005203752778470516, -0.000817448366433382, 8.508394967066124e-05)  # fmt: skip
+#: -log2(erfc x) for 0.9 <= x <= 4; 1 - 2^-that is within 2^-25.9 of erf.
+ERF_LARGE = (-0.00012649079144466668, 1.6287893056869507, 0.9157117009162903, 0.1532369703054428,
+             -0.03342866152524948, 0.004287798888981342, 6.66084888507612e-05, -0.00014404284593183547,
+             2.4987988581415266e-05, -1.5508607020819909e-06)  # fmt: skip
 
 
 def approximate(to: Lowering, instruction: str, value: str) -> str:
@@ -53,8 +53,8 @@ def _exp2(to: Lowering, operation: Operation, args: list[str]) -> str:
 @lowers_elements("exp")
 def _exp(to: Lowering, operation: Operation, args: list[str]) -> str:
     """2 to the x log2(e); the contract grows with |x| as the rounding of this product does."""
-    if source_element(operation) == F64:
-        return F64_FUNCTIONS["exp"](to, args[0])
+    if (result := wide(to, operation, args)) is not None:
+        return result
     return approximate(to, "ex2.approx", to.text.value(f"fmul float {args[0]}, {number(LOG2_E, 'f32')}"))
 
 
@@ -65,8 +65,8 @@ def _log2(to: Lowering, operation: Operation, args: list[str]) -> str:
 
 @lowers_elements("log")
 def _log(to: Lowering, operation: Operation, args: list[str]) -> str:
-    if source_element(operation) == F64:
-        return F64_FUNCTIONS["log"](to, args[0])
+    if (result := wide(to, operation, args)) is not None:
+        return result
     return to.text.value(f"fmul float {approximate(to, 'lg2.approx', args[0])}, {number(LN_2, 'f32')}")
 
 
@@ -103,37 +103,49 @@ def _round(to: Lowering, operation: Operation, args: list[str]) -> str:
 
 def exp_within_ulp(to: Lowering, x: str) -> str:
     """e^x for f32 of magnitude up to 80, within 1 ulp: a reduced argument and a polynomial."""
-    count, exponent = nearest(to, "f32", to.text.value(f"fmul float {x}, {number(LOG2_E, 'f32')}"))
+    count, exponent = nearest(to, "f32", x, LOG2_E)
     rest = fma(to, "f32", count, number(-LN_2_HIGH, "f32"), x)
     rest = fma(to, "f32", count, number(-LN_2_LOW, "f32"), rest)
     return to.text.value(f"fmul float {horner(to, 'f32', rest, EXP)}, {power_of_two(to, 'f32', exponent)}")
 
 
-@lowers_elements("tanh", refused=frozenset((F64,)))
+def at_most(to: Lowering, size: str, limit: float) -> str:
+    """An f32, or a limit that it is beyond; a NaN stays."""
+    given = [("float", size), ("float", number(limit, "f32"))]
+    return to.text.asm("float", "min.NaN.f32 $0, $1, $2;", "=f,f,f", given)
+
+
+@lowers_elements("tanh")
 def _tanh(to: Lowering, operation: Operation, args: list[str]) -> str:
     """A polynomial near 0, else 1 - 2 / (e^2x + 1); from 10 on that is 1."""
+    if (result := wide(to, operation, args)) is not None:
+        return result
     (x,), text = args, to.text
     square = text.value(f"fmul float {x}, {x}")
     cube = text.value(f"fmul float {square}, {x}")
-    near = fma(to, "f32", horner(to, "f32", square, TANH), cube, x)
+    near = fma(to, "f32", horner(to, "f32", square, TANH), cube, x)  # of -0.0 it makes 0.0
     size = magnitude(to, "f32", x)
-    capped = text.asm("float", "min.NaN.f32 $0, $1, $2;", "=f,f,f", [("float", size), ("float", number(10.0, "f32"))])
-    grown = exp_within_ulp(to, text.value(f"fadd float {capped}, {capped}"))
-    share = text.value(f"fdiv float {number(2.0, 'f32')}, {text.value(f'fadd float {grown}, 1.0')}")
-    far = with_sign(to, "f32", text.value(f"fsub float 1.0, {share}"), x)
+    limited = at_most(to, size, 10.0)
+    grown = exp_within_ulp(to, text.value(f"fadd float {limited}, {limited}"))
+    part = approximate(to, "rcp.approx.ftz", text.value(f"fadd float {grown}, 1.0"))
+    far = fma(to, "f32", part, number(-2.0, "f32"), "1.0")
     small = text.value(f"fcmp olt float {size}, {number(0.625, 'f32')}")
-    return text.value(f"select i1 {small}, float {near}, float {far}")
+    return with_sign(to, "f32", text.value(f"select i1 {small}, float {near}, float {far}"), x)
 
 
-@lowers_elements("erf", refused=frozenset((F64,)))
+@lowers_elements("erf")
 def _erf(to: Lowering, operation: Operation, args: list[str]) -> str:
-    """A polynomial near 0, else 1 - e^-p(|x|); from 4 on that is 1."""
+    """A polynomial near 0, else 1 - 2^-p(|x|); from 4 on that is 1. The power is below 0.21: its 2 ulp are half of one.
+
+    Powers that the instruction flushes to zero are lost beside 1 anyway.
+    """
+    if (result := wide(to, operation, args)) is not None:
+        return result
     (x,), text = args, to.text
     square = text.value(f"fmul float {x}, {x}")
     near = fma(to, "f32", horner(to, "f32", square, ERF_SMALL), x, x)
     size = magnitude(to, "f32", x)
-    capped = text.asm("float", "min.NaN.f32 $0, $1, $2;", "=f,f,f", [("float", size), ("float", number(4.0, "f32"))])
-    power = horner(to, "f32", capped, [-c for c in ERF_LARGE])
-    far = with_sign(to, "f32", text.value(f"fsub float 1.0, {exp_within_ulp(to, power)}"), x)
+    power = approximate(to, "ex2.approx.ftz", horner(to, "f32", at_most(to, size, 4.0), [-c for c in ERF_LARGE]))
+    far = with_sign(to, "f32", text.value(f"fsub float 1.0, {power}"), x)
     small = text.value(f"fcmp olt float {size}, {number(0.9, 'f32')}")
     return text.value(f"select i1 {small}, float {near}, float {far}")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import factorial
 
 from .context import Lowering
-from .polynomials import fma, horner, nearest, number, power_of_two
+from .polynomials import fma, horner, magnitude, nearest, number, power_of_two, with_sign
 
 LOG2_E, LOG2_E_LOW = 1.4426950408889634, 2.0355273740931033e-17
 LN_2, LN_2_LOW = 0.6931471805599453, 2.3190468138462996e-17
@@ -42,16 +42,21 @@ def scaled(to: Lowering, value: str, exponent: str) -> str:
 def exp(to: Lowering, x: str) -> str:
     """e^x = 2^k e^r, r = x - k ln 2 in two parts."""
     x = capped(to, x, 800.0)
-    count, exponent = nearest(to, "f64", to.text.value(f"fmul double {x}, {literal(LOG2_E)}"))
+    return scaled(to, *exp_parts(to, x))
+
+
+def exp_parts(to: Lowering, x: str) -> tuple[str, str]:
+    """e^r and k, for |x| up to 800."""
+    count, exponent = nearest(to, "f64", x, LOG2_E)
     rest = fma(to, "f64", count, literal(-LN_2), x)
     rest = fma(to, "f64", count, literal(-LN_2_LOW), rest)
-    return scaled(to, horner(to, "f64", rest, EXP), exponent)
+    return horner(to, "f64", rest, EXP), exponent
 
 
 def exp2(to: Lowering, x: str) -> str:
     """2^x = 2^k e^(f ln 2), f = x - k exactly; the low part of the product enters at the end."""
     x = capped(to, x, 1150.0)
-    count, exponent = nearest(to, "f64", x)
+    count, exponent = nearest(to, "f64", x, 1.0)
     fraction = to.text.value(f"fsub double {x}, {count}")
     high = to.text.value(f"fmul double {fraction}, {literal(LN_2)}")
     low = fma(to, "f64", fraction, literal(LN_2), to.text.value(f"fneg double {high}"))
@@ -125,4 +130,56 @@ def log2(to: Lowering, x: str) -> str:
     return specials(to, x, text.value(f"fadd double {total}, {text.value(f'fadd double {lost}, {error}')}"))
 
 
-F64_FUNCTIONS: dict[str, Callable[[Lowering, str], str]] = {"exp": exp, "exp2": exp2, "log": log, "log2": log2}
+#: (tanh x - x) / x^3 over x^2 for |x| <= 0.75; relative to tanh within 2^-56.
+TANH = (-0.33333333333333265, 0.13333333333323605, -0.0539682539635008, 0.021869488418503356, -0.00886323380345609,
+        0.0035921116714407557, -0.0014557289450401762, 0.0005895515549853154, -0.00023760112226637873,
+        9.341223378882174e-05, -3.35849085717466e-05, 9.472810375046085e-06, -1.4803766784013853e-06)  # fmt: skip
+
+
+def tanh(to: Lowering, x: str) -> str:
+    """A polynomial near 0, else 1 - 2 / (e^2x + 1), which from 20 on is 1."""
+    text = to.text
+    square = text.value(f"fmul double {x}, {x}")
+    cube = text.value(f"fmul double {square}, {x}")
+    near = fma(to, "f64", horner(to, "f64", square, TANH), cube, x)  # of -0.0 it makes 0.0
+    size = magnitude(to, "f64", x)
+    twice = text.value(f"fadd double {(limited := capped(to, size, 20.0))}, {limited}")
+    power, exponent = exp_parts(to, twice)
+    grown = text.value(f"fmul double {power}, {power_of_two(to, 'f64', exponent)}")
+    part = text.value(f"fdiv double {literal(2.0)}, {text.value(f'fadd double {grown}, 1.0')}")
+    far = text.value(f"fsub double 1.0, {part}")
+    small = text.value(f"fcmp olt double {size}, {literal(0.75)}")
+    return with_sign(to, "f64", text.value(f"select i1 {small}, double {near}, double {far}"), x)
+
+
+#: erf(x) / x - 1 over x^2 for |x| <= 1; relative to erf within 2^-56.
+ERF_SMALL = (0.1283791670955126, -0.3761263890318375, 0.11283791670954854, -0.02686617064507231,
+             0.0052239776247753195, -0.0008548326978430694, 0.00012055331025793798, -1.4925593245923501e-05,
+             1.6460968721975601e-06, -1.634998274189769e-07, 1.4657600165778558e-08, -1.1364607520605601e-09,
+             5.943508233981782e-11)  # fmt: skip
+#: -ln(erfc x) for 1 <= x <= 6; 1 - e^-that is within 2^-56 of erf.
+ERF_LARGE = (-3.6728828844043876e-08, 1.1283796202442709, 0.6366171233719564, 0.10278236575918098,
+             -0.01915390345062209, -0.00015923400713945826, 0.0016195865306460114, -0.00049607215974856,
+             -6.794991287639333e-05, 0.00014119745802530317, -8.118721001809794e-05, 3.1534659042204246e-05,
+             -9.401550052391746e-06, 2.237962027856889e-06, -4.301347193149315e-07, 6.6557687131892e-08,
+             -8.18338373986748e-09, 7.807295350018271e-10, -5.5620828167918146e-11, 2.776660650063278e-12,
+             -8.629733758954264e-14, 1.2496710350468438e-15)  # fmt: skip
+
+
+def erf(to: Lowering, x: str) -> str:
+    """A polynomial near 0, else 1 - e^-p(|x|), which from 6 on is 1."""
+    text = to.text
+    square = text.value(f"fmul double {x}, {x}")
+    near = fma(to, "f64", horner(to, "f64", square, ERF_SMALL), x, x)
+    size = magnitude(to, "f64", x)
+    power = horner(to, "f64", capped(to, size, 6.0), [-c for c in ERF_LARGE])
+    grown, exponent = exp_parts(to, power)
+    scale = text.value(f"fneg double {power_of_two(to, 'f64', exponent)}")
+    far = with_sign(to, "f64", fma(to, "f64", grown, scale, "1.0"), x)
+    small = text.value(f"fcmp olt double {size}, 1.0")
+    return text.value(f"select i1 {small}, double {near}, double {far}")
+
+
+F64_FUNCTIONS: dict[str, Callable[[Lowering, str], str]] = {
+    "exp": exp, "exp2": exp2, "log": log, "log2": log2, "tanh": tanh, "erf": erf,
+}  # fmt: skip

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from tilewright.lang import IntType, Operation, PointerType, ScalarType, Value, byte_width
 
 from ..analysis.accesses import pointee, run_length
+from ..passes.fold import constant_of
 from .context import Lowering
+from .formats import code_of
+from .pairs import elements_of, word_of
 from .registry import lowers
-from .text import PTR, llvm_type, zero
+from .text import PTR, llvm_type
 
 LOAD_CACHE = {"ca": ".ca", "cg": ".cg", "cs": ".cs", "cv": ".cv"}  # what else there is advises stores
 STORE_CACHE = {"wb": ".wb", "cg": ".cg", "cs": ".cs", "wt": ".wt"}
@@ -88,37 +91,25 @@ def from_memory(to: Lowering, element: ScalarType, value: str) -> str:
 
 
 def pack(to: Lowering, words: Words, values: Sequence[str]) -> list[str]:
-    """Elements, as they stand in memory, as words for PTX registers."""
+    """Elements, as they stand in memory, as words."""
     kind, packed = memory_type(words.element), words.packed
-    result: list[str] = []
-    for first in range(0, len(values), packed):
-        if packed == 1:
-            word = (
-                values[first]
-                if kind == words.type
-                else to.text.value(f"bitcast {kind} {values[first]} to {words.type}")
-            )
-        else:
-            vector = "poison"
-            for lane, value in enumerate(values[first : first + packed]):
-                vector = to.text.value(f"insertelement <{packed} x {kind}> {vector}, {kind} {value}, i32 {lane}")
-            word = to.text.value(f"bitcast <{packed} x {kind}> {vector} to {words.type}")
-        result.append(to.text.value(f"zext i8 {word} to i16") if words.bits == 8 else word)
-    return result
+    return [word_of(to, kind, values[first : first + packed]) for first in range(0, len(values), packed)]
 
 
 def unpack(to: Lowering, words: Words, registers: Sequence[str]) -> list[str]:
     """The elements, as they stand in memory, that words hold."""
-    kind, packed = memory_type(words.element), words.packed
-    result: list[str] = []
-    for register in registers:
-        word = to.text.value(f"trunc i16 {register} to i8") if words.bits == 8 else register
-        if packed == 1:
-            result.append(word if kind == words.type else to.text.value(f"bitcast {words.type} {word} to {kind}"))
-            continue
-        vector = to.text.value(f"bitcast {words.type} {word} to <{packed} x {kind}>")
-        result += [to.text.value(f"extractelement <{packed} x {kind}> {vector}, i32 {i}") for i in range(packed)]
-    return result
+    kind = memory_type(words.element)
+    return [value for word in registers for value in elements_of(to, kind, words.packed, word)]
+
+
+def to_registers(to: Lowering, words: Words, values: Sequence[str]) -> list[str]:
+    """Words as inline PTX takes them: a byte in 16 bits."""
+    return [to.text.value(f"zext i8 {word} to i16") for word in values] if words.bits == 8 else list(values)
+
+
+def from_registers(to: Lowering, words: Words, values: Sequence[str]) -> list[str]:
+    """Words from what inline PTX gives."""
+    return [to.text.value(f"trunc i16 {word} to i8") for word in values] if words.bits == 8 else list(values)
 
 
 # Load
@@ -127,33 +118,37 @@ def unpack(to: Lowering, words: Words, registers: Sequence[str]) -> list[str]:
 @lowers("load")
 def _load(to: Lowering, operation: Operation) -> None:
     pointer, mask, other = operation.operands[0], operation.operand("mask"), operation.operand("other")
-    pieces: list[str] = []
+    element, pieces = pointee(pointer), list[str]()
     for group in groups(to, pointer, mask):
-        address = to.values[pointer][group[0]]
-        chosen = None if mask is None else to.values[mask][group[0]]
-        element = pointee(pointer)
-        fallback = [to.values[other][r] if other is not None else zero(element) for r in group]
-        pieces += load_group(to, operation, element, address, chosen, fallback)
+        words, address = words_for(element, len(group)), to.values[pointer][group[0]]
+        if mask is not None:
+            code = load_code(operation)
+            loaded = masked_load(to, code, words, address, to.values[mask][group[0]], fallback(to, words, other, group))
+        elif load_modifiers(operation):
+            loaded = asm_load(to, load_code(operation), words, address)
+        else:
+            loaded = plain_load(to, words, address)
+        pieces += [from_memory(to, element, value) for value in unpack(to, words, loaded)]
     if operation.attributes["volatile"]:  # replicas must not see different things
-        pieces = list(to.share(operation, to.slots(operation.result), llvm_type(pointee(pointer)), pieces))
+        pieces = list(to.share(operation, to.slots(operation.result), llvm_type(element), pieces))
     to.values[operation.result] = tuple(pieces)
 
 
-def load_group(
-    to: Lowering, operation: Operation, element: ScalarType, address: str, mask: str | None, fallback: Sequence[str]
-) -> list[str]:
-    """One access: the elements from `address` on."""
+def fallback(to: Lowering, words: Words, other: Value | None, group: Sequence[int]) -> list[str]:
+    """What the words of a load hold where its mask does not: numbers where they are known, else registers."""
+    known = 0 if other is None else constant_of(other)
+    if other is None or known is not None:
+        code = code_of(words.element, known)
+        each = 8 * byte_width(words.element)
+        return [f"{sum(code << lane * each for lane in range(words.packed)):#x}"] * words.count
+    defaults = [to_memory(to, words.element, to.values[other][register]) for register in group]
+    return to_registers(to, words, pack(to, words, defaults))
+
+
+def load_code(operation: Operation) -> str:
+    """The instruction, its type left out."""
     modifiers = load_modifiers(operation)
-    words = words_for(element, len(fallback))
-    if mask is None and not modifiers:
-        return plain_load(to, element, address, len(fallback))
-    code = f"ld{modifiers if modifiers == '.volatile' else ''}.global{'' if modifiers == '.volatile' else modifiers}"
-    if mask is None:
-        registers = asm_load(to, code, words, address)
-    else:
-        defaults = pack(to, words, [to_memory(to, element, value) for value in fallback])
-        registers = masked_load(to, code, words, address, mask, defaults)
-    return [from_memory(to, element, value) for value in unpack(to, words, registers)]
+    return f"ld{modifiers}.global" if modifiers == ".volatile" else f"ld.global{modifiers}"
 
 
 def load_modifiers(operation: Operation) -> str:
@@ -164,22 +159,24 @@ def load_modifiers(operation: Operation) -> str:
     return eviction or LOAD_CACHE.get(str(operation.attributes["cache"]), "")
 
 
-def plain_load(to: Lowering, element: ScalarType, address: str, count: int) -> list[str]:
-    """An LLVM load of neighbours."""
-    kind, size = memory_type(element), byte_width(element)
-    if count == 1:
-        return [from_memory(to, element, to.text.value(f"load {kind}, {PTR} {address}, align {size}"))]
-    loaded = to.text.value(f"load <{count} x {kind}>, {PTR} {address}, align {size * count}")
-    values = [to.text.value(f"extractelement <{count} x {kind}> {loaded}, i32 {i}") for i in range(count)]
-    return [from_memory(to, element, value) for value in values]
+def plain_load(to: Lowering, words: Words, address: str) -> list[str]:
+    """An LLVM load of words."""
+    align = words.count * words.bits // 8
+    if words.count == 1:
+        return [to.text.value(f"load {words.type}, {PTR} {address}, align {align}")]
+    loaded = to.text.value(f"load <{words.count} x {words.type}>, {PTR} {address}, align {align}")
+    return [
+        to.text.value(f"extractelement <{words.count} x {words.type}> {loaded}, i32 {i}") for i in range(words.count)
+    ]
 
 
 def outputs(to: Lowering, words: Words, result: str) -> list[str]:
     """The words that a load's inline PTX gave: a struct if there are several."""
-    if words.count == 1:
-        return [result]
-    kind = f"{{{', '.join([words.register] * words.count)}}}"
-    return [to.text.value(f"extractvalue {kind} {result}, {i}") for i in range(words.count)]
+    kind = result_type(words)
+    registers = [result]
+    if words.count > 1:
+        registers = [to.text.value(f"extractvalue {kind} {result}, {i}") for i in range(words.count)]
+    return from_registers(to, words, registers)
 
 
 def result_type(words: Words) -> str:
@@ -199,13 +196,17 @@ def asm_load(to: Lowering, code: str, words: Words, address: str) -> list[str]:
 
 
 def masked_load(to: Lowering, code: str, words: Words, address: str, mask: str, defaults: Sequence[str]) -> list[str]:
-    """The defaults, replaced by what the load gives where the mask holds."""
-    n = words.count
-    bits = max(words.bits, 16)
-    moves = "".join(f"mov.b{bits} ${i}, ${n + 2 + i};\n" for i in range(n))
+    """The defaults, registers or numbers, replaced by what the load gives where the mask holds."""
+    n, bits = words.count, max(words.bits, 16)
+    given = [(PTR, address), ("i1", mask)]
+    moves = ""
+    for index, default in enumerate(defaults):
+        if default.startswith("%"):
+            given.append((words.register, default))
+            default = f"${n + len(given) - 1}"
+        moves += f"mov.b{bits} ${index}, {default};\n"
     text = f"{moves}@${n + 1} {code}{words.suffix} {listed(0, n)}, [${n}];"
-    constraints = ",".join([f"=&{words.letter}"] * n + ["l", "b"] + [words.letter] * n + [CLOBBER])
-    given = [(PTR, address), ("i1", mask), *((words.register, default) for default in defaults)]
+    constraints = ",".join([f"=&{words.letter}"] * n + ["l", "b"] + [words.letter] * (len(given) - 2) + [CLOBBER])
     return outputs(to, words, to.text.asm(result_type(words), text, constraints, given, effect=True))
 
 
@@ -233,21 +234,23 @@ def store_group(
     """One access: elements, as they stand in memory, from `address` on."""
     eviction = EVICTION.get(str(operation.attributes["eviction"]), "")
     modifiers = eviction or STORE_CACHE.get(str(operation.attributes["cache"]), "")
-    kind, size, count = memory_type(element), byte_width(element), len(values)
-    if predicate or modifiers:
-        words = words_for(element, count)
-        guard = f"@${words.count + 1} " if predicate else ""
-        text = f"{guard}st.global{modifiers}{words.suffix} [${words.count}], {listed(0, words.count)};"
-        given = [*((words.register, word) for word in pack(to, words, values)), (PTR, address)]
-        constraints = [words.letter] * words.count + ["l"] + (["b"] if predicate else []) + [CLOBBER]
-        to.text.asm(
-            "void", text, ",".join(constraints), [*given, ("i1", predicate)][: len(constraints) - 1], effect=True
-        )
+    words = words_for(element, len(values))
+    packed = pack(to, words, values)
+    if not predicate and not modifiers:
+        plain_store(to, words, address, packed)
         return
-    vector = values[0]
+    guard = f"@${words.count + 1} " if predicate else ""
+    text = f"{guard}st.global{modifiers}{words.suffix} [${words.count}], {listed(0, words.count)};"
+    given = [*((words.register, word) for word in to_registers(to, words, packed)), (PTR, address)]
+    constraints = [words.letter] * words.count + ["l"] + (["b"] if predicate else []) + [CLOBBER]
+    to.text.asm("void", text, ",".join(constraints), given + ([("i1", predicate)] if predicate else []), effect=True)
+
+
+def plain_store(to: Lowering, words: Words, address: str, values: Sequence[str]) -> None:
+    """An LLVM store of words."""
+    kind, stored, count = words.type, values[0], words.count
     if count > 1:
-        kind, single = f"<{count} x {kind}>", kind
-        vector = "poison"
+        kind, stored = f"<{count} x {kind}>", "poison"
         for lane, value in enumerate(values):
-            vector = to.text.value(f"insertelement {kind} {vector}, {single} {value}, i32 {lane}")
-    to.text.effect(f"store {kind} {vector}, {PTR} {address}, align {size * count}")
+            stored = to.text.value(f"insertelement {kind} {stored}, {words.type} {value}, i32 {lane}")
+    to.text.effect(f"store {kind} {stored}, {PTR} {address}, align {count * words.bits // 8}")

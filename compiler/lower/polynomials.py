@@ -1,6 +1,7 @@
 """Pieces that functions are put together from: polynomials, powers of two, and helpers written once a module.
 
-Coefficients are weighted least-squares fits at Chebyshev nodes, made with 50 digits; each says its error.
+Coefficients are weighted least-squares fits at Chebyshev nodes. `tools/coefficients.py` makes them and measures their
+errors.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from .context import Lowering
 from .text import float_literal
 
 KINDS = {"f32": "float", "f64": "double"}
+FLOAT_BITS = {"f32": 32, "f64": 64}
 
 
 def number(value: float, name: str) -> str:
@@ -36,10 +38,9 @@ def horner(to: Lowering, name: str, x: str, coefficients: Sequence[float]) -> st
 
 
 def power_of_two(to: Lowering, name: str, exponent: str) -> str:
-    """2 to an i32 that is a normal exponent of the format."""
+    """2 to an i32 that is a normal exponent of the format; of f32 the low 9 bits count."""
     if name == "f32":
-        biased = to.text.value(f"add i32 {exponent}, 127")
-        placed = to.text.value(f"shl i32 {biased}, 23")
+        placed = to.text.value(f"add i32 {to.text.value(f'shl i32 {exponent}, 23')}, {127 << 23}")
         return to.text.value(f"bitcast i32 {placed} to float")
     biased = to.text.value(f"add i32 {exponent}, 1023")
     wide = to.text.value(f"zext i32 {biased} to i64")
@@ -47,11 +48,20 @@ def power_of_two(to: Lowering, name: str, exponent: str) -> str:
     return to.text.value(f"bitcast i64 {placed} to double")
 
 
-def nearest(to: Lowering, name: str, x: str) -> tuple[str, str]:
-    """The nearest integer, as a float and as an i32 (0 for a NaN)."""
+#: Beside these numbers floats lie one apart, and the lowest bits of a sum are those of its integer.
+MAGIC = {"f32": 1.5 * 2.0**23, "f64": 1.5 * 2.0**52}
+
+
+def nearest(to: Lowering, name: str, x: str, factor: float) -> tuple[str, str]:
+    """The integer nearest to x * factor, below 2^22 for f32 and 2^31 for f64: as a float, and as an i32.
+
+    The i32 counts from 1.5 * 2^23 in f32, which its low 22 bits do not show, and is anything for a NaN.
+    """
     kind = KINDS[name]
-    rounded = to.text.call(kind, f"llvm.rint.{name}", [(kind, x)])
-    return rounded, to.text.call("i32", f"llvm.fptosi.sat.i32.{name}", [(kind, rounded)])
+    shifted = fma(to, name, x, number(factor, name), number(MAGIC[name], name))
+    count = to.text.value(f"fsub {kind} {shifted}, {number(MAGIC[name], name)}")
+    bits = to.text.value(f"bitcast {kind} {shifted} to i{FLOAT_BITS[name]}")
+    return count, bits if name == "f32" else to.text.value(f"trunc i64 {bits} to i32")
 
 
 def magnitude(to: Lowering, name: str, x: str) -> str:

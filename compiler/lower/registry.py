@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 #: Writes an operation and binds its results.
 Lower: TypeAlias = "Callable[[Lowering, Operation], None]"
-#: (lowering, element type of each operand, element type of the result, operands) -> the result; one element each.
+#: (lowering, operation, one element of each operand) -> that element of the result.
 Elementwise: TypeAlias = "Callable[[Lowering, Operation, list[str]], str]"
+#: (lowering, operation, some elements of each operand) -> those elements of the result.
+Columnwise: TypeAlias = "Callable[[Lowering, Operation, list[list[str]]], list[str]]"
 
 
 #: What every target has.
@@ -48,19 +50,38 @@ def lowers(*names: str, needs: Needs = ALWAYS) -> Callable[[Lower], Lower]:
     return register
 
 
+def lowers_columns(
+    *names: str, needs: Needs = ALWAYS, refused: frozenset[ScalarType] = frozenset()
+) -> Callable[[Columnwise], Columnwise]:
+    """Register how these elementwise ops are written on all the elements that a thread has.
+
+    Elements that are known to be the same, such as those of a mask with one bound for whole runs, are made once.
+    """
+
+    def register(function: Columnwise) -> Columnwise:
+        def lower(to: Lowering, operation: Operation) -> None:
+            alike = to.alike(operation.result)
+            kept = sorted(set(alike))
+            columns = [[to.values[operand][register] for register in kept] for operand in operation.operands]
+            made = dict(zip(kept, function(to, operation, columns), strict=True))
+            to.values[operation.result] = tuple(made[register] for register in alike)
+
+        add(names, LoweringRow(lower, needs, refused))
+        return function
+
+    return register
+
+
 def lowers_elements(
     *names: str, needs: Needs = ALWAYS, refused: frozenset[ScalarType] = frozenset()
 ) -> Callable[[Elementwise], Elementwise]:
-    """Register how one element of these ops is written; it is done for each register."""
+    """Register how one element of these elementwise ops is written; it is done for each register, as above."""
 
     def register(function: Elementwise) -> Elementwise:
-        def lower(to: Lowering, operation: Operation) -> None:
-            columns = [to.values[operand] for operand in operation.operands]
-            to.values[operation.result] = tuple(
-                function(to, operation, list(elements)) for elements in zip(*columns, strict=True)
-            )
+        @lowers_columns(*names, needs=needs, refused=refused)
+        def _each(to: Lowering, operation: Operation, columns: list[list[str]]) -> list[str]:
+            return [function(to, operation, list(elements)) for elements in zip(*columns, strict=True)]
 
-        add(names, LoweringRow(lower, needs, refused))
         return function
 
     return register

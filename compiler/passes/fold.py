@@ -24,6 +24,7 @@ from tilewright.lang import (
     Module,
     Operation,
     PointerType,
+    Trait,
     Value,
     element_of,
 )
@@ -42,6 +43,8 @@ FOLDS: dict[str, Callable[..., int]] = {
     "add_i": lambda w, a, b: a + b,
     "sub_i": lambda w, a, b: a - b,
     "mul_i": lambda w, a, b: a * b,
+    "mulhi_u": lambda w, a, b: (a % (1 << w)) * (b % (1 << w)) >> w,
+    "mulhi_s": lambda w, a, b: a * b >> w,
     "and": lambda w, a, b: a & b,
     "or": lambda w, a, b: a | b,
     "xor": lambda w, a, b: a ^ b,
@@ -64,7 +67,7 @@ IDENTITIES: dict[str, int] = {
 #: Equations `op(x, 1) = x`, which an i1, whose set value is -1, does not have.
 UNITS = frozenset(("mul_i", "div_s", "div_u"))
 #: Equations `op(x, 0) = 0`.
-ABSORBING = frozenset(("mul_i", "and"))
+ABSORBING = frozenset(("mul_i", "mulhi_u", "mulhi_s", "and"))
 
 
 def fold(module: Module) -> bool:
@@ -148,7 +151,7 @@ def _identity(operation: Operation, literals: Sequence[Any]) -> Value | None:
 def _two_operand_identity(operation: Operation, literals: Sequence[Any]) -> Value | None:
     name, (a, b) = operation.name, operation.operands
     pairs = [(a, literals[1], b)]
-    if name in ("add_i", "mul_i", "and", "or", "xor"):
+    if Trait.COMMUTATIVE in operation.definition.traits:
         pairs.append((b, literals[0], a))
     wide = element_of(b.type) != IntType(1)
     for other, literal, constant in pairs:

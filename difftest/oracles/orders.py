@@ -7,7 +7,7 @@ entered as often as it is left (the ends aside), and all edges hang together.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 Edge = tuple[int, int]
@@ -26,11 +26,13 @@ def some_order_explains(first: int, last: int, edges: Sequence[Edge]) -> bool:
 
 def _hang_together(first: int, edges: Sequence[Edge]) -> bool:
     """Whether every edge can be reached from `first`; direction does not matter once the degrees are right."""
-    reached, left = {first}, list(edges)
-    while left:
-        near = [edge for edge in left if edge[0] in reached or edge[1] in reached]
-        if not near:
-            return False
-        reached.update(value for edge in near for value in edge)
-        left = [edge for edge in left if edge not in near]
-    return True
+    beside: defaultdict[int, set[int]] = defaultdict(set)
+    for source, target in edges:
+        beside[source].add(target)
+        beside[target].add(source)
+    reached, front = {first}, [first]
+    while front:
+        new = beside[front.pop()] - reached
+        reached |= new
+        front += new
+    return reached >= beside.keys()

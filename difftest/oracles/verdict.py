@@ -187,23 +187,29 @@ def _check_orders(case: Case, outcome: Outcome) -> Iterator[Mismatch]:
     """Whether some order of the atomics explains what the kernel left behind.
 
     The kernel applies one atomic to `target[index[i]]` for each lane i that `mask[i]` lets through, with `value[i]`
-    (and `expected[i]`), and stores what it found to `old[i]`.
+    (and `expected[i]`), and stores what it found to `old[i]`. Sums make NaNs, so that any NaN stands for any there;
+    the other atomics move bits.
     """
     if outcome.stopped:
         yield Mismatch("end", outcome.stopped, "results")
         return
     atomic = _Atomic.of(case, outcome)
     (operation,) = [each for each in case.module.walk() if each.name == case.row]
+    adds = operation.attributes.get("kind") == "add_f"
     edges: dict[int, list[tuple[int, int]]] = defaultdict(list)
+
+    def seen(code: int) -> int:
+        return canonical_nan(code, atomic.element) if adds else code
+
     for lane, (place, active, old) in enumerate(
         zip(atomic.before["index"], atomic.before["mask"], atomic.after["old"], strict=True)
     ):
         if active:
-            edges[place].append((old, _after(operation, atomic, lane, old)))
+            edges[place].append((seen(old), seen(_after(operation, atomic, lane, old))))
         elif old:
             yield Mismatch(f"masked lane {lane}", f"0x{old:x}", "0")
     for place, (first, last) in enumerate(zip(atomic.before["target"], atomic.after["target"], strict=True)):
-        if not some_order_explains(first, last, edges[place]):
+        if not some_order_explains(seen(first), seen(last), edges[place]):
             steps = ", ".join(f"0x{a:x} -> 0x{b:x}" for a, b in edges[place])
             yield Mismatch(f"target {place}", f"0x{last:x} after {steps}", f"some order of these from 0x{first:x}")
 

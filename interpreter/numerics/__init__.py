@@ -8,7 +8,7 @@ result, cast), independent of the CPU, of NumPy's vector code and of the BLAS. T
 - `casts`: conversions between formats and to and from integers;
 - `elementwise`: + - * / fma sqrt, remainders, minima and maxima, comparisons;
 - `functions`: exp, log, sin and the like (`multiprecision` decides the hard cases);
-- `sums`, `dots`: sums along an axis and matrix products;
+- `sums`, `dots`: sums along an axis and matrix products (`factors`: bounds of their operands);
 - `integers`: division, shifts and high products without undefined cases.
 """
 

@@ -184,3 +184,9 @@ def erf(x: Array, fmt: str) -> Array:
 def rsqrt(x: Array, fmt: str) -> Array:
     """1 / sqrt(x)."""
     return _apply("rsqrt", x, fmt)
+
+
+@np.errstate(all="ignore")
+def estimate(name: str, x: F64Array) -> F64Array:
+    """A function of arguments that are f32 values, in f64: within a relative `BOUND` of the real value."""
+    return np.asarray(_KERNELS[name](x))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from tilewright.lang import (
@@ -17,6 +18,7 @@ from tilewright.lang import (
     ScalarType,
     TileType,
     Value,
+    shape_of,
     with_shape,
 )
 from tilewright.lang.opdef import Signature
@@ -60,6 +62,21 @@ class Kernel:
         lanes = self.make("arange", attributes={"start": 0, "end": extent})
         return self.make("add_i", [self.splat(first, (extent,)), lanes])
 
+    def places(self, shape: tuple[int, ...]) -> Value:
+        """The same for row-major tiles of any shape: the index of each element when program after program has one."""
+        program = self.make("program_id", attributes={"axis": 0})
+        if not shape:
+            return program
+        total = self.splat(self.make("mul_i", [program, self.constant(prod(shape))]), shape)
+        for axis, extent in enumerate(shape):
+            along = self.make("arange", attributes={"start": 0, "end": extent})
+            for other in range(len(shape)):
+                along = along if other == axis else self.make("expand_dims", [along], attributes={"axis": other})
+            weight = self.splat(self.constant(prod(shape[axis + 1 :])), shape)
+            spread = self.make("broadcast", [along], attributes={"shape": shape})
+            total = self.make("add_i", [total, self.make("mul_i", [spread, weight])])
+        return total
+
     def splat(self, value: Value, shape: tuple[int, ...]) -> Value:
         return self.make("splat", [value], attributes={"shape": shape}) if shape else value
 
@@ -101,5 +118,5 @@ def pointee(element: ScalarType) -> Any:
 def fetched(kernel: Kernel, pointer: Value, offsets: Value, mask: Value, element: ScalarType) -> Value:
     loaded = kernel.make("load", [kernel.at(pointer, offsets), mask])
     if isinstance(element, PointerType):
-        return kernel.make("int_to_ptr", [loaded], with_shape(element, offsets.type.shape))  # type: ignore[union-attr]
+        return kernel.make("int_to_ptr", [loaded], with_shape(element, shape_of(offsets.type)))
     return loaded

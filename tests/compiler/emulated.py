@@ -1,10 +1,10 @@
-"""Run the harness's cases as compiled code: wrapped into kernels, compiled, and executed by the PTX emulator."""
+"""Run the harness's cases as compiled code: wrapped into kernels, compiled, and executed; by the PTX emulator here."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from tilewright.interpreter.ptx import load_ptx, run_ptx
 from tilewright.lang import I64, OPS, Module, PointerType, TileType, Type, Value, element_of, shape_of, with_shape
 
 Array = np.ndarray[Any, Any]
+Grid = tuple[int, int, int]
 
 
 def launch(
@@ -32,28 +33,30 @@ def launch(
     return printed.getvalue()
 
 
+#: Compiles a kernel and runs it on a grid, with arrays, which it changes, and numbers of shape (); what it printed.
+Execute: TypeAlias = Callable[[Module, Sequence[Array], Grid], str]
+
+
 def run_emulated(case: Case, target: str, num_warps: int) -> Outcome:
     """A case as PTX. Raises what compiling raises."""
-    if case.function:
-        return _run_function(case, target, num_warps)
-    copies = [np.array(array) for array in case.arguments]
-    compiled = compile_module(case.module, target, num_warps, until="ptx")
-    parameters = case.entry.arguments
-    given = [
-        Buffer.of(parameter.name or f"p{parameter.index}", copy) if copy.ndim else copy.tobytes()
-        for parameter, copy in zip(parameters, copies, strict=True)
-    ]
-    output = launch(compiled, given, case.grid)
-    return Outcome(tuple(copy for copy in copies if copy.ndim), output=output)
+
+    def execute(module: Module, arrays: Sequence[Array], grid: Grid) -> str:
+        compiled = compile_module(module, target, num_warps, until="ptx")
+        given = [Buffer.of(f"b{i}", each) if each.ndim else each.tobytes() for i, each in enumerate(arrays)]
+        return launch(compiled, given, grid)
+
+    return run_case(case, execute)
 
 
-def _run_function(case: Case, target: str, num_warps: int) -> Outcome:
-    programs = case.programs
-    results = [np.zeros((programs, *shape_of(type_)), dtype_of(element_of(type_))) for type_ in case.entry.result_types]
-    arrays = [np.ascontiguousarray(array).copy() for array in case.arguments]
-    compiled = compile_module(wrapped(case), target, num_warps, until="ptx")
-    flat = [Buffer.of(f"b{index}", array.reshape(-1)) for index, array in enumerate([*arrays, *results])]
-    output = launch(compiled, flat, (programs, 1, 1))
+def run_case(case: Case, execute: Execute) -> Outcome:
+    """A case as compiled code, wherever `execute` runs it."""
+    copies = [np.array(array, order="C") for array in case.arguments]
+    if not case.function:
+        output = execute(case.module, copies, case.grid)
+        return Outcome(tuple(copy for copy in copies if copy.ndim), output=output)
+    types, programs = case.entry.result_types, case.programs
+    results = [np.zeros((programs, *shape_of(type_)), dtype_of(element_of(type_))) for type_ in types]
+    output = execute(wrapped(case), [array.reshape(-1) for array in (*copies, *results)], (programs, 1, 1))
     return Outcome(tuple(results), output=output)
 
 

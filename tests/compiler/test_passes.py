@@ -14,11 +14,11 @@ from tilewright.compiler import compile_module
 from tilewright.compiler.passes.barriers import barriers
 from tilewright.compiler.passes.cse import cse
 from tilewright.compiler.passes.dce import dce
-from tilewright.compiler.passes.fold import fold
+from tilewright.compiler.passes.fold import FOLDS, fold
 from tilewright.compiler.passes.inline import inline
 from tilewright.compiler.passes.licm import licm
 from tilewright.interpreter import Buffer, execute
-from tilewright.lang import Module
+from tilewright.lang import OPS, Module
 
 
 def text_of(arguments: str, body: str) -> str:
@@ -111,6 +111,27 @@ def test_fold_knows_that_the_set_bit_is_minus_one(name: str, literal: int) -> No
         results.append(seen)
         fold(module)
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("width", [32, 64])
+@pytest.mark.parametrize("name", sorted(name for name in FOLDS if len(OPS[name].operands) == 2))
+def test_fold_computes_what_the_interpreter_does(name: str, width: int) -> None:
+    """On pairs with all signs and sizes; every result folds to a constant."""
+    numbers = [0, 1, -1, 7, -1000003, 2**31 - 1, -(2**31), -(2 ** (width - 1)), 2 ** (width - 1) - 1]
+    result = "i1" if name.startswith("cmp") else f"i{width}"
+    lines = [f"%c{i} = constant {{value = {number}}} : i{width}" for i, number in enumerate(numbers)]
+    for i, _ in enumerate(numbers):
+        for j, _ in enumerate(numbers):
+            place = f"%at{i}x{j} = add_ptr %p, %n{i}x{j} : ptr<{result}>"
+            at = f"%n{i}x{j} = constant {{value = {len(numbers) * i + j}}} : i32"
+            lines += [at, place, f"%r{i}x{j} = {name} %c{i}, %c{j} : {result}", f"store %at{i}x{j}, %r{i}x{j}"]
+    module = lang.parse_module(text_of(f"%p: ptr<{result}>", "\n".join(lines)))
+    outputs = [np.zeros(len(numbers) ** 2, np.bool_ if result == "i1" else f"i{width // 8}") for _ in range(2)]
+    execute(module, [Buffer.of("p", outputs[0])], (1, 1, 1))
+    fold(module)
+    execute(module, [Buffer.of("p", outputs[1])], (1, 1, 1))
+    assert outputs[0].tobytes() == outputs[1].tobytes()
+    assert not any(operation.name == name for operation in module.walk())
 
 
 def test_cse_merges_equal_operations_but_not_different_zeros() -> None:

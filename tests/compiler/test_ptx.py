@@ -28,7 +28,7 @@ from tilewright.compiler import (
 )
 from tilewright.compiler.lower import registry
 from tilewright.compiler.targets import Needs
-from tilewright.lang import I32, OPS, TileType
+from tilewright.lang import BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F16, F32, I32, OPS, FloatType, TileType, Value
 
 
 def ptx_of(name: str, target: str = "sm_90a", num_warps: int = 4) -> str:
@@ -57,9 +57,110 @@ def test_neighbours_of_16_bits_share_words() -> None:
     assert "ld.global.v4.b32" in ptx and "st.global.v4.b32" in ptx
 
 
-def test_no_multiply_and_add_are_fused_by_llvm_or_the_assembler() -> None:
-    ptx = ptx_of("rows_in_a_loop")
-    assert "add.rn.f32" in ptx and "fma" not in ptx
+def narrow(name: str, element: FloatType, target: str, result: FloatType | None = None, **attributes: str) -> str:
+    """The PTX of a row on 1024 elements of a float type, in 128 threads."""
+    kernel, operands = Kernel(), len(OPS[name].operands)
+    pointers = [kernel.pointer(element) for _ in range(operands)]
+    out, offsets = kernel.pointer(result or element), kernel.offsets(1024)
+    loaded = [kernel.make("load", [kernel.at(pointer, offsets)]) for pointer in pointers]
+    made = kernel.make(name, loaded, TileType((1024,), result or element), attributes)
+    kernel.do("store", [kernel.at(out, offsets), made])
+    return str(compile_module(kernel.module(), target, 4, until="ptx").stages["ptx"])
+
+
+@pytest.mark.parametrize(
+    ("name", "element", "target", "code"),
+    [
+        ("add_f", F16, "sm_80", "add.rn.f16x2"),
+        ("sub_f", F16, "sm_90a", "sub.rn.f16x2"),
+        ("fma", F16, "sm_80", "fma.rn.f16x2"),
+        ("add_f", BF16, "sm_90a", "add.rn.bf16x2"),
+        ("mul_f", BF16, "sm_90a", "mul.rn.bf16x2"),
+        ("mul_f", BF16, "sm_80", "fma.rn.bf16x2"),  # where nothing else rounds once
+        ("minimum", BF16, "sm_80", "min.NaN.bf16x2"),
+        ("maxnum", F16, "sm_80", "max.f16x2"),
+        ("neg_f", F16, "sm_80", "xor.b32"),
+    ],
+)
+def test_two_floats_of_16_bits_share_a_register_from_load_to_store(
+    name: str, element: FloatType, target: str, code: str
+) -> None:
+    ptx = narrow(name, element, target)
+    operations = re.findall(rf"{re.escape(code)}\s+\S+, .*;", ptx)
+    assert len(operations) == 4 and "%rs" not in ptx
+
+
+def test_two_f32_become_narrow_at_once() -> None:
+    for element in (F16, BF16):
+        ptx = narrow("cast_f", F32, "sm_80", element)
+        assert len(re.findall(rf"cvt\.rn\.{element}x2\.f32", ptx)) == 4
+        assert not re.search(rf"cvt\.rn\.{element}\.f32", ptx)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_8_bit_floats_are_converted_by_instructions_where_there_are_some(target: str) -> None:
+    """Two at a time; toward zero, and in the formats that they do not know, by arithmetic everywhere."""
+    has = TARGETS[target].sm >= 89
+    for element, name in ((F8E5M2, "e5m2"), (F8E4M3FN, "e4m3")):
+        assert narrow("cast_f", F32, target, element).count(f"cvt.rn.satfinite.{name}x2.f32") == 4 * has
+        assert narrow("cast_f", F16, target, element).count(f"cvt.rn.satfinite.{name}x2.f16x2") == 4 * has
+        assert narrow("cast_f", element, target, F32).count(f"cvt.rn.f16x2.{name}x2") == 4 * has
+        assert narrow("cast_f", F32, target, element, rounding="rtz").count("satfinite") == 0
+    assert "satfinite" not in narrow("cast_f", F32, target, F8E4M3FNUZ)
+
+
+def test_elements_that_must_be_the_same_are_computed_once() -> None:
+    """Rows whose bound is a multiple of 16 share their comparison; 32 rows in two runs, and one for the columns."""
+    kernel = Kernel()
+    out, rows, columns = kernel.pointer(I32), kernel.number(I32, "m", 16), kernel.number(I32, "n", 16)
+    shape = (32, 64)
+    masks = [
+        kernel.make("cmp_lt_s", [along(kernel, axis, shape), kernel.splat(bound, shape)])
+        for axis, bound in enumerate((rows, columns))
+    ]
+    inside = kernel.make("and", masks)
+    start = kernel.make("mul_i", [along(kernel, 0, shape), kernel.splat(kernel.constant(64), shape)])
+    place = kernel.make("add_i", [start, along(kernel, 1, shape)])
+    kernel.do("store", [kernel.at(out, place), place, inside])
+    ptx = str(compile_module(kernel.module(), "sm_90a", 4, until="ptx").stages["ptx"])
+    assert ptx.count("setp.") == 3 and ptx.count("and.pred") == 2
+    assert ptx.count("st.global.v4.b32") == 4
+
+
+def along(kernel: Kernel, axis: int, shape: tuple[int, int]) -> Value:
+    """The index along an axis of each element of a tile."""
+    line = kernel.make("arange", attributes={"start": 0, "end": shape[axis]})
+    spread = kernel.make("expand_dims", [line], attributes={"axis": 1 - axis})
+    return kernel.make("broadcast", [spread], attributes={"shape": shape})
+
+
+def test_high_halves_and_known_shifts_stay_short() -> None:
+    ptx = str(compile_module(bench_modules()["dropout_kernel"], "sm_90a", 4, until="ptx").stages["ptx"])
+    assert "mul.hi.u32" in ptx and "mul.lo.s64" not in ptx and "shr.u64" not in ptx
+
+
+def test_llvm_and_the_assembler_fuse_nothing() -> None:
+    """They see roundings written out; what is fused stands in the IR (see test_contract.py)."""
+    kernel = Kernel()
+    pointer = kernel.pointer(F32)
+    x = kernel.make("load", [kernel.at(pointer, kernel.offsets(128))])
+    total = kernel.make("add_f", [kernel.make("mul_f", [x, x]), x])
+    kernel.do("store", [kernel.at(pointer, kernel.offsets(128)), total])
+    module = kernel.module()
+    ptx = str(compile_module(module, "sm_90a", 4, until="ptx", fp_fusion=False).stages["ptx"])
+    assert "mul.rn.f32" in ptx and "add.rn.f32" in ptx and "fma" not in ptx
+    assert "fma.rn.f32" in str(compile_module(module, "sm_90a", 4, until="ptx").stages["ptx"])
+
+
+def test_a_kernel_is_held_to_a_number_of_registers() -> None:
+    module = bench_modules()["dropout_kernel"]
+    free, held = compile_module(module, "sm_90a", 4), compile_module(module, "sm_90a", 4, maxnreg=32)
+    assert free.metadata.maxnreg is None and ".maxnreg" not in free.stages["ptx"]
+    assert held.metadata.maxnreg == 32 and ".maxnreg 32" in held.stages["ptx"]
+    assert held.metadata.registers <= 32 < free.metadata.registers
+    for bad in (0, 7, 256, -1):
+        with pytest.raises(BadOption, match=f"maxnreg={bad}"):
+            compile_module(module, "sm_90a", 4, maxnreg=bad)
 
 
 def test_every_instruction_has_a_line_of_the_source() -> None:

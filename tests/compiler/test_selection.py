@@ -33,9 +33,8 @@ def test_every_op_is_lowered_or_stands_in_the_list() -> None:
     assert not {*LOWERINGS, *EXPANDED} & NOT_LOWERED
 
 
-def test_only_these_functions_of_f64_are_left_out() -> None:
-    refused = {(name, str(t)) for name, row in LOWERINGS.items() for t in row.refused}
-    assert refused == {("sin", "f64"), ("cos", "f64"), ("tanh", "f64"), ("erf", "f64")}
+def test_no_type_of_a_lowered_row_is_left_out() -> None:
+    assert not {(name, str(t)) for name, row in LOWERINGS.items() for t in row.refused}
 
 
 def compile_all(modules: list[Module], target: str) -> None:

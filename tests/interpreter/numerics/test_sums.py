@@ -262,6 +262,38 @@ def test_dot_sets_rows_with_tiny_elements_apart(fmt: str) -> None:
     check_dot(stored(a, fmt), stored(b, fmt), acc, fmt, "f32")
 
 
+@pytest.mark.parametrize("fmt", ["f16", "f8e4m3fn", "f32"])
+def test_dot_of_matrices_that_programs_share(fmt: str) -> None:
+    """Each program gets what it gets alone, whichever programs have its matrices, in whole or up to the first row."""
+    left, right = data("scaled", (8, 32, 64), fmt), data("smooth", (2, 64, 64), fmt)
+    acc = data("smooth", (8, 32, 64), "f32")
+    right[1, 0] = right[0, 0]
+    for a, b in [
+        (left, right[[0, 0, 0, 0, 1, 1, 1, 1]]),
+        (left[[0, 1, 2, 3, 0, 1, 2, 3]], right[:1]),
+        (left[[5, 5, 5, 5, 2, 2, 2, 2]], np.swapaxes(np.swapaxes(right, 1, 2)[[0, 0, 0, 0, 0, 0, 0, 0]], 1, 2)),
+        (left[:1], right[:1]),
+    ]:
+        got = nx.dot(a, b, acc, fmt)
+        for program in range(8):
+            alone = nx.dot(a[program % len(a)], b[program % len(b)], acc[program], fmt)
+            assert np.array_equal(got[program].view(np.uint32), alone.view(np.uint32))
+
+
+@pytest.mark.parametrize("largest, result", [(1.0, 2.0), (1.797e308, math.inf), (math.inf, math.inf), (math.nan,) * 2])
+def test_dot_beside_an_accumulator_of_any_size(largest: float, result: float) -> None:
+    a = np.array([[2.0**40, 1.0, -(2.0**40)]] * 2, np.float32)
+    b = np.array([[2.0**40] * 2, [1.0] * 2, [2.0**40] * 2], np.float32)
+    got = nx.dot(a, b, np.array([[largest, 0.0], [2.0**-140, 0.0]]), "f32", "f64", "f32")
+    assert np.array_equal(got, [[result, 1.0], [1.0, 1.0]], equal_nan=True)
+
+
+def test_dot_of_many_tiny_accumulators() -> None:
+    a, b = data("smooth", (3, 8, 16), "f16"), data("smooth", (3, 16, 8), "f16")
+    acc = data("smooth", (3, 8, 8), "f32") * np.float32(1e-30)
+    check_dot(a, b, acc, "f16", "f32")
+
+
 def test_dot_f64_beyond_the_range_of_error_free_products() -> None:
     a = np.array([[1e-300, 1e-200], [1e200, 1e200], [1e-160, -1e-160], [1e308, -1e308]])
     b = np.array([[1e-20, 1e200], [1e-124, -1e200]])
