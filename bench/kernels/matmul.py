@@ -18,7 +18,8 @@ def matmul_kernel(
     pid_m = first_m + pid % per_group % rows
     pid_n = pid % per_group // rows
     offs_m = (pid_m * BM + tl.arange(0, BM)) % M
-    offs_n = (pid_n * BN + tl.arange(0, BN)) % N
+    # A remainder hides from compilers that columns lie side by side in eights, which N must be a multiple of.
+    offs_n = tl.max_contiguous(tl.multiple_of((pid_n * BN + tl.arange(0, BN)) % N, 8), 8)
     offs_k = tl.arange(0, BK)
     a_ptrs = a_ptr + offs_m[:, None] * stride_am + offs_k[None, :] * stride_ak
     b_ptrs = b_ptr + offs_k[:, None] * stride_bk + offs_n[None, :] * stride_bn
