@@ -43,7 +43,6 @@ class Metadata:
     num_warps: int
     maxnreg: int | None = None
     shared: int = 0
-    dynamic_shared: int = 0
     registers: int = 0
     stack: int = 0
     spills: int = 0
@@ -95,12 +94,10 @@ def compile_module(
         run.code_stages(work)
     name = symbol(module.kernel.name)
     used = run.used
-    dynamic = work.attributes.get("shared", 0)
-    assert isinstance(dynamic, int)
-    shared, trees = used.shared + dynamic, recorded(work)
-    metadata = Metadata(
-        name, target, num_warps, maxnreg, shared, dynamic, used.registers, used.stack, used.spills, trees
-    )
+    shared = work.attributes.get("shared", 0)
+    assert isinstance(shared, int)
+    trees = recorded(work)
+    metadata = Metadata(name, target, num_warps, maxnreg, shared, used.registers, used.stack, used.spills, trees)
     return Compiled(MappingProxyType(run.stages), metadata, MappingProxyType(run.timing.seconds))
 
 

@@ -3,6 +3,7 @@
 import typing
 
 from . import _lazy, language, ops
+from ._lazy import close_names
 from .constants import constexpr, plain, unwrap
 from .context import Options as FrontendOptions
 from .contracts import (
@@ -34,7 +35,7 @@ from .dtypes import (
     uint8,
     uint64,
 )
-from .errors.base import CompilationError, CompilerBug, Span, TilewrightError
+from .errors.base import CompilationError, CompilerBug, Span, TilewrightError, shown
 from .errors.operations import UnknownTypeName
 from .frontend import ConstexprFunction, DeviceFunction, Parameter, constexpr_function, device_function
 from .ir import UNKNOWN_LOCATION, Block, Builder, Function, Location, Module, Operation, Value
@@ -78,7 +79,7 @@ from .types import (
 if typing.TYPE_CHECKING:  # imported when first asked for
     from . import tile_layouts
     from .equality import fingerprint, structurally_equal
-    from .frontend import Dependency, dependencies, generate
+    from .frontend import Dependency, dependencies, generate, reads
     from .layout import LinearLayout
     from .layout_dims import LayoutError
     from .layout_text import parse_layout
@@ -156,6 +157,7 @@ __all__ = [
     "VerifyError",
     "bit_width",
     "byte_width",
+    "close_names",
     "constexpr",
     "constexpr_function",
     "dependencies",
@@ -182,7 +184,9 @@ __all__ = [
     "print_function",
     "print_module",
     "print_operation",
+    "reads",
     "shape_of",
+    "shown",
     "stage_slots",
     "structurally_equal",
     "tile_layouts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 MODULES: dict[str, tuple[str, ...]] = {
     "equality": ("fingerprint", "structurally_equal"),
     "frontend.generator": ("generate",),
-    "frontend.names": ("Dependency", "dependencies", "used_globals"),
+    "frontend.names": ("Dependency", "dependencies", "reads", "used_globals"),
     "frontend.operators": ("TileLogicWarning",),
     "layout": ("LinearLayout",),
     "layout_dims": ("LayoutError",),
@@ -32,6 +33,13 @@ def late(face: str, listed: list[str], name: str) -> Any:
         raise AttributeError(f"module {face!r} has no attribute {name!r}")
     module = import_module(f".{_MODULE_OF[name]}", __package__)
     return module if name == _MODULE_OF[name] else getattr(module, name)
+
+
+def close_names(name: str, names: Sequence[str]) -> list[str]:
+    """The best of `names` that looks like a misspelt `name`, if any does."""
+    from difflib import get_close_matches
+
+    return get_close_matches(name, names, n=1)
 
 
 def home_path(path: str | PathLike[str]) -> Path:

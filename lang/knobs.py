@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
 
 from ._lazy import home_path
@@ -260,10 +261,24 @@ class Knobs:
         else:
             self._scoped.set({key: value for key, value in scoped.items() if key != name})
 
+    def settings(self, names: Sequence[str]) -> tuple[object, ...]:
+        """What each of these knobs was set to, unchecked; None where the default holds. Equal answers, equal values.
+
+        (But for defaults that depend on where the home folder is.)
+        """
+        set_here = {**self._assigned, **(self._scoped.get() or {})}  # most often nothing at all
+        environment = self.environment
+        return tuple([set_here[n] if n in set_here else environment.get(v) for n, v in map(_variable, names)])
+
     def code_changing(self) -> tuple[tuple[str, str], ...]:
         """(name, value as text) of every knob that belongs into a kernel's cache key, by name."""
         chosen = {name: knob for name, knob in declarations(type(self)).items() if knob.code_changing}
         return tuple((name, knob.kind.show(knob.read(self))) for name, knob in sorted(chosen.items()))
+
+
+@cache
+def _variable(name: str) -> tuple[str, str]:
+    return name, PREFIX + name.upper()
 
 
 def declarations(owner: type) -> dict[str, Knob[Any]]:

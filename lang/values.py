@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from .constants import constexpr
 from .dtypes import block_type, dtype, ir_scalar, show
+from .errors.base import shown
 from .ir import Value
 from .types import Type, element_of, shape_of, with_shape
 
@@ -308,7 +309,7 @@ def describe(value: Any) -> str:
     if isinstance(value, dtype):
         return f"the type {show(value)}"
     if isinstance(value, bool | int | float | str):
-        return f"the constexpr {value!r}"
+        return f"the constexpr {shown(value)!r}"
     if isinstance(value, tuple):
         parts = ", ".join(map(describe, cast("tuple[Any, ...]", value)))
         return f"a tuple of ({parts})" if parts else "an empty tuple"

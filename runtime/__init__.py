@@ -3,10 +3,6 @@
 import typing
 
 from . import _lazy
-from ._lazy import encode, kernel_key
-from .arguments import ArrayArgument, array_argument
-from .artifact import Artifact
-from .devices import CudaDevice, Device, EmulatorDevice, InterpreterDevice, find_device
 from .errors import (
     ArgumentError,
     CacheWarning,
@@ -17,14 +13,22 @@ from .errors import (
     OptionError,
 )
 from .host import cdiv, next_power_of_2
-from .kernels import CompiledKernel, JITFunction, KernelMetadata, jit
-from .options import CompileOptions
-from .specialization import Specialization, specialize
+from .kernels import JITFunction, jit
 
 if typing.TYPE_CHECKING:  # imported when first asked for
     from .aot import compile_ahead, load_kernel, specialize_text
+    from .arguments import ArrayArgument, array_argument
+    from .artifact import Artifact
     from .cache import KernelCache, kernel_cache
+    from .compiled import CompiledKernel, KernelMetadata
+    from .devices import Device, find_device
+    from .devices.cuda import CudaDevice
+    from .devices.emulator import EmulatorDevice
+    from .devices.interpreter import InterpreterDevice
     from .doctor import Finding, diagnose
+    from .key import encode, kernel_key
+    from .options import CompileOptions
+    from .specialization import Specialization, specialize
     from .store import BadEntry, Entry, Kept, Store
 
 __all__ = [

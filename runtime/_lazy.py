@@ -12,16 +12,27 @@ from tilewright.lang import DeviceFunction, Module, TilewrightError
 
 if TYPE_CHECKING:
     from .artifact import Artifact, Request
+    from .calls import Calls
+    from .devices import Device
     from .grid import Extents
+    from .kernels import JITFunction
     from .options import CompileOptions
-    from .specialization import Specialization
-
 
 #: The modules of this room that are imported when one of these names is first asked of the face.
 MODULES: dict[str, tuple[str, ...]] = {
     "aot": ("compile_ahead", "load_kernel", "specialize_text"),
+    "arguments": ("ArrayArgument", "array_argument"),
+    "artifact": ("Artifact",),
     "cache": ("KernelCache", "kernel_cache"),
+    "compiled": ("CompiledKernel", "KernelMetadata"),
+    "devices": ("Device", "find_device"),
+    "devices.cuda": ("CudaDevice",),
+    "devices.emulator": ("EmulatorDevice",),
+    "devices.interpreter": ("InterpreterDevice",),
     "doctor": ("Finding", "diagnose"),
+    "key": ("encode", "kernel_key"),
+    "options": ("CompileOptions",),
+    "specialization": ("Specialization", "specialize"),
     "store": ("BadEntry", "Entry", "Kept", "Store"),
 }
 
@@ -34,21 +45,39 @@ def late(face: str, name: str) -> Any:
     raise AttributeError(f"module {face!r} has no attribute {name!r}")
 
 
-def encode(value: Any) -> bytes:
-    """The canonical bytes of a compile-time value: equal for equal type and bits, on every machine.
+def calls_of(kernel: JITFunction) -> Calls:
+    """What a kernel needs at its first call."""
+    from .calls import Calls
 
-    Raises Unencodable, an ArgumentError, for values without a canonical form.
-    """
-    from .key import encode
-
-    return encode(value)
+    return Calls(kernel)
 
 
-def kernel_key(function: DeviceFunction, specialization: Specialization, options: CompileOptions, target: str) -> str:
-    """The key of a kernel, in hexadecimal. Raises Unencodable when a compile-time value has no canonical form."""
-    from .key import kernel_key
+def interpreter_device() -> Device:
+    """The reference as a device."""
+    from .devices.interpreter import InterpreterDevice
 
-    return kernel_key(function, specialization, options, target)
+    return InterpreterDevice()
+
+
+def emulator_device(target: str) -> Device:
+    """The emulator of a target ("" is the usual one) as a device. Raises DeviceError."""
+    from .devices.emulator import EmulatorDevice
+
+    return EmulatorDevice(target)
+
+
+def cuda_device(ordinal: int) -> Device:
+    """A GPU as a device. Raises DeviceError and CudaError."""
+    from .devices.cuda import CudaDevice
+
+    return CudaDevice(ordinal)
+
+
+def cuda_place(address: int) -> str:
+    """The GPU whose memory holds an address, "cuda:N". Raises DeviceError and CudaError."""
+    from .devices.cuda import place_at
+
+    return place_at(address)
 
 
 def interpret(module: Module, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> None:
@@ -133,13 +162,6 @@ def small_floats() -> dict[np.dtype[Any], str]:
         np.dtype(ml_dtypes.float8_e5m2fnuz): "fp8e5b16",
         np.dtype(ml_dtypes.float8_e4m3fnuz): "fp8e4b8",
     }
-
-
-def close_names(name: str, names: Sequence[str]) -> list[str]:
-    """The best of `names` that looks like a misspelt `name`, if any does."""
-    from difflib import get_close_matches
-
-    return get_close_matches(name, names, n=1)
 
 
 def package_version(package: str) -> str:

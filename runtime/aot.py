@@ -21,8 +21,9 @@ from typing import Any
 
 from tilewright.lang import UnknownTypeName, constexpr, dtype, parse_type, pointer_type
 
+from .compiled import CompiledKernel
 from .errors import ArgumentError, LaunchError, did_you_mean
-from .kernels import CompiledKernel, JITFunction
+from .kernels import JITFunction
 from .options import CompileOptions
 from .specialization import Bound, Specialization
 

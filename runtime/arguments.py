@@ -7,9 +7,8 @@ DLPack. Nothing here imports torch: its tensors are known by what they can do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -40,27 +39,30 @@ TORCH_NAMES: dict[str, str] = {
 }
 
 
+#: The name of each dtype that is NumPy's own.
+NUMPY_NAMES: dict[np.dtype[Any], str] = {
+    np.dtype(np.bool_): "i1",
+    np.dtype(np.int8): "i8",
+    np.dtype(np.int16): "i16",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.int64): "i64",
+    np.dtype(np.uint8): "u8",
+    np.dtype(np.uint16): "u16",
+    np.dtype(np.uint32): "u32",
+    np.dtype(np.uint64): "u64",
+    np.dtype(np.float16): "fp16",
+    np.dtype(np.float32): "fp32",
+    np.dtype(np.float64): "fp64",
+}
+
+
 @cache
 def numpy_names() -> dict[np.dtype[Any], str]:
-    """The name of each NumPy dtype in signatures, built at first use: the small floats are slow to import."""
-    return {
-        np.dtype(np.bool_): "i1",
-        np.dtype(np.int8): "i8",
-        np.dtype(np.int16): "i16",
-        np.dtype(np.int32): "i32",
-        np.dtype(np.int64): "i64",
-        np.dtype(np.uint8): "u8",
-        np.dtype(np.uint16): "u16",
-        np.dtype(np.uint32): "u32",
-        np.dtype(np.uint64): "u64",
-        np.dtype(np.float16): "fp16",
-        np.dtype(np.float32): "fp32",
-        np.dtype(np.float64): "fp64",
-    } | small_floats()
+    """The name of each NumPy dtype in signatures, built when it is needed: the small floats are slow to import."""
+    return NUMPY_NAMES | small_floats()
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayArgument:
+class ArrayArgument(NamedTuple):
     """An array as a kernel sees it.
 
     `address` is that of its first element; the kernel may touch the `nbytes` bytes from `lowest` on, the span of its
@@ -140,9 +142,9 @@ def _torch_name(own: Any) -> str:
 
 
 def _name(dtype: np.dtype[Any]) -> str:
-    names = numpy_names()
-    name = names.get(dtype)
+    name = NUMPY_NAMES.get(dtype) or numpy_names().get(dtype)
     if name is None:
+        names = numpy_names()
         swapped = not dtype.isnative and dtype.newbyteorder("=") in names
         hint = "convert it to the native byte order" if swapped else f"kernels take {', '.join(names.values())}"
         raise ArgumentError(f"an array of {dtype} is no kernel argument", hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright import lang
 from tilewright.lang import Module
@@ -20,8 +20,7 @@ RESOURCES = ("registers", "stack", "spills", "shared")
 Stage = str | bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """A kernel to compile: its key, the options, and what makes its IR when no kept kernel answers to the key."""
 
     key: str

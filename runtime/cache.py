@@ -7,7 +7,6 @@ the folder's first failure is told in one warning.
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import Lock
@@ -17,10 +16,11 @@ from tilewright.lang import KnobError, knobs
 from ._lazy import assemble_ptx, compile_to_ptx
 from .artifact import Artifact, Request
 from .errors import CacheWarning
+from .recent import Recent
 from .store import BadEntry, Entry, Store
 
-#: Kernels that stay in memory beside those that their functions hold.
-REMEMBERED = 512
+#: Bytes of kernels that stay in memory beside those that their functions hold: 300 small ones, or a few large ones.
+REMEMBERED = 1 << 22
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class KernelCache:
 
     def __init__(self) -> None:
         self.counters = Counters()
-        self._memory: OrderedDict[str, Entry] = OrderedDict()
+        self._memory: Recent[str, Entry] = Recent(REMEMBERED, Entry.size)
         self._stores: dict[tuple[Path, int], Store] = {}
         self._warned: set[Path] = set()
         self._lock = Lock()
@@ -58,13 +58,16 @@ class KernelCache:
 
     def forget(self) -> None:
         """Drop what is in memory, as a new process would find it."""
+        self._memory.clear()
         with self._lock:
-            self._memory.clear()
             self._stores.clear()
             self._warned.clear()
 
-    def store(self) -> Store | None:
-        """The folder that the knobs name now; None where nothing is to be kept, or there is no home folder."""
+    def store(self, *, quiet: bool = False) -> Store | None:
+        """The folder that the knobs name now; None where nothing is to be kept, or there is no home folder.
+
+        `quiet` says nothing about the latter.
+        """
         size = knobs.cache_max_bytes
         if size == 0:
             return None
@@ -73,21 +76,26 @@ class KernelCache:
         except KnobError:
             raise
         except ValueError as error:  # the default needs a home folder
-            self._warn(Path(), str(error))
+            if not quiet:
+                self._warn(Path(), str(error))
             return None
         with self._lock:
             return self._stores.setdefault((folder, size), Store(folder, size))
 
     def compiled(self, request: Request, target: str) -> Artifact:
         """The kernel of a request for a target: kept, or compiled now and kept. Raises CompilationError."""
-        entry = self._remembered(request.key) or self._kept(request.key)
+        entry = self._memory.get(request.key)
+        if entry is not None:
+            self.count("memory_hits")
+        else:
+            entry = self._kept(request.key)
         if entry is None:
             self.count("misses")
             self.count("llvm_calls")
             stages, facts = compile_to_ptx(request.make(), target, request.options)
             entry = Entry(request.key, facts, stages)
             self._keep(entry)
-        self._remember(entry)
+        self._memory.put(entry.key, entry)
         made, facts = dict(entry.stages), dict(entry.metadata)
         return Artifact(request.key, facts["name"], target, made, facts, request.make, {"cubin": self._assembled})
 
@@ -97,23 +105,9 @@ class KernelCache:
         cubin, resources = assemble_ptx(artifact.name, artifact.ptx, artifact.target)
         artifact.facts |= resources
         entry = Entry(artifact.key, dict(artifact.facts), {**artifact.made, "cubin": cubin})
-        self._remember(entry)
+        self._memory.put(entry.key, entry)
         self._keep(entry)
         return cubin
-
-    def _remembered(self, key: str) -> Entry | None:
-        with self._lock:
-            found = self._memory.get(key)
-        if found is not None:
-            self.count("memory_hits")
-        return found
-
-    def _remember(self, entry: Entry) -> None:
-        with self._lock:
-            self._memory[entry.key] = entry
-            self._memory.move_to_end(entry.key)
-            while len(self._memory) > REMEMBERED:
-                self._memory.popitem(last=False)
 
     def _kept(self, key: str) -> Entry | None:
         store = self.store()

@@ -18,12 +18,20 @@ def compile_to_ptx(module: Module, target: str, options: CompileOptions) -> tupl
     """The stages up to PTX, and the facts that a launch needs. Raises CompilationError and OptionError."""
     if options.num_ctas != 1:
         raise OptionError(f"option num_ctas={options.num_ctas}: compiled kernels run in clusters of one block")
-    made = compile_module(module, target, options.num_warps, num_stages=options.num_stages, until="ptx")
+    made = compile_module(
+        module,
+        target,
+        options.num_warps,
+        num_stages=options.num_stages,
+        maxnreg=options.maxnreg,
+        fp_fusion=options.enable_fp_fusion,
+        until="ptx",
+    )
     facts = {
         "name": made.metadata.name,
         "target": target,
         "threads": WARP * options.num_warps,
-        "dynamic_shared": made.metadata.dynamic_shared,
+        "dynamic_shared": made.metadata.shared,
         "parameters": [str(argument.type) for argument in module.kernel.arguments],
         "parameter_names": [argument.name for argument in module.kernel.arguments],
         "trees": made.metadata.trees,

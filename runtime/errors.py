@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tilewright.lang import TilewrightError
-
-from ._lazy import close_names
+from tilewright.lang import TilewrightError, close_names
 
 
 class LaunchError(TilewrightError, TypeError):

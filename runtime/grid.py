@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any, TypeAlias, cast
 
+from tilewright.lang import shown
+
 from .errors import GridError, did_you_mean
 
 Extents: TypeAlias = tuple[int, int, int]
@@ -22,14 +24,21 @@ def resolve_grid(grid: Grid, arguments: Mapping[str, Any]) -> Extents:
     (constexprs and defaults included) that returns one of these. Raises GridError for anything else.
     """
     extents: Any = _call(grid, arguments) if callable(grid) else grid
-    if isinstance(extents, str | bytes | Mapping):
-        raise GridError(f"a grid is one to three whole numbers, not {extents!r}")
-    listed: Sequence[Any] = cast("Sequence[Any]", extents) if isinstance(extents, Sequence) else (extents,)
+    listed = _listed(extents)
     if not 1 <= len(listed) <= 3:
-        raise GridError(f"a grid has one to three extents, not {len(listed)}: {extents!r}")
+        raise GridError(f"a grid has one to three extents, not {len(listed)}: {shown(extents)!r}")
     whole = [_extent(axis, extent) for axis, extent in enumerate(listed)]
     x, y, z = (*whole, 1, 1)[:3]
     return (x, y, z)
+
+
+def _listed(extents: Any) -> Sequence[Any]:
+    if isinstance(extents, tuple | int):  # as nearly all are
+        return (extents,) if isinstance(extents, int) else cast("tuple[Any, ...]", extents)
+    if isinstance(extents, str | bytes | Mapping):
+        text = repr(cast("Any", extents))
+        raise GridError(f"a grid is one to three whole numbers, not {text}")
+    return cast("Sequence[Any]", extents) if isinstance(extents, Sequence) else (extents,)
 
 
 class _Arguments(dict[str, Any]):
@@ -56,5 +65,5 @@ def _extent(axis: int, extent: object) -> int:
         hint = "divide with tilewright.cdiv or //, which give whole numbers" if isinstance(extent, float) else ""
         raise GridError(f"extent {axis} of the grid is {extent!r}, which is no whole number", hint) from None
     if not 0 <= count <= LIMITS[axis]:
-        raise GridError(f"extent {axis} of the grid is {count}; it must lie in 0 to {LIMITS[axis]}")
+        raise GridError(f"extent {axis} of the grid is {shown(count)!r}; it must lie in 0 to {LIMITS[axis]}")
     return count

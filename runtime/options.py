@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
+
+from tilewright.lang import shown
 
 from .errors import OptionError
 
@@ -39,20 +41,22 @@ class CompileOptions:
             value = getattr(self, field.name)
             accepts, test = _ACCEPTS.get(field.name, ("True or False", lambda v: isinstance(v, bool)))
             if not test(value):
-                raise OptionError(f"option {field.name}={value!r}: it takes {accepts}")
+                raise OptionError(f"option {field.name}={shown(value)!r}: it takes {accepts}")
 
 
 _ACCEPTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "num_warps": ("a power of two from 1 to 32", lambda v: _power_of_two(v) and v <= 32),
     "num_stages": ("a whole number from 1 up", lambda v: _whole(v, 1)),
     "num_ctas": ("a power of two from 1 to 16", lambda v: _power_of_two(v) and v <= 16),
-    "maxnreg": ("None or a whole number from 1 to 255", lambda v: v is None or (_whole(v, 1) and v <= 255)),
+    "maxnreg": ("None or a whole number from 8 to 255", lambda v: v is None or (_whole(v, 8) and v <= 255)),
 }
 
 OPTION_NAMES: frozenset[str] = frozenset(field.name for field in fields(CompileOptions))
 
 
-def split_options(keywords: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The keywords that are options, and the rest."""
+def split_options(
+    keywords: Mapping[str, Any], parameters: Collection[str] = ()
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The keywords that are options, and those for `parameters`: what is the name of both is for both, as in Triton."""
     options = {name: value for name, value in keywords.items() if name in OPTION_NAMES}
-    return options, {name: value for name, value in keywords.items() if name not in OPTION_NAMES}
+    return options, {n: value for n, value in keywords.items() if n not in OPTION_NAMES or n in parameters}

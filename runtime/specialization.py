@@ -6,10 +6,10 @@ of 16), or a compile-time constant. The rules are Triton's, so that a kernel mea
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import NoneType
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from tilewright.lang import (
     int64,
     parse_type,
     pointer_type,
+    shown,
     type_text,
     uint64,
 )
@@ -34,8 +35,7 @@ from .errors import ArgumentError
 ParameterType: TypeAlias = "dtype | tuple[ParameterType, ...] | constexpr"
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """One argument, specialized: its type or constant, its promise, and what to pass at launch (None for constants)."""
 
     type: ParameterType
@@ -43,8 +43,7 @@ class Bound:
     payload: Any = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(NamedTuple):
     """How one parameter may be specialized: `value` for ==1, `alignment` for multiples of 16.
 
     `const`: an array may be read only.
@@ -55,6 +54,8 @@ class Rules:
     const: bool = False
 
 
+#: The largest number that Python's float takes.
+LARGEST = int(sys.float_info.max)
 INT_TYPES: tuple[tuple[dtype, int, int], ...] = tuple(
     (type_, type_.get_int_min_value(), type_.get_int_max_value()) for type_ in (int32, int64, uint64)
 )
@@ -103,15 +104,17 @@ def _specialize_int(value: int, annotation: dtype | None, rules: Rules) -> Bound
     if isinstance(annotation, pointer_type):
         return Bound(annotation, divisible, value)
     if annotation is not None:
+        if annotation.is_floating() and abs(value) > LARGEST:
+            raise ArgumentError(f"an integer of {value.bit_length()} bits is too large for {annotation}")
         if annotation.is_int() and not annotation.get_int_min_value() <= value <= annotation.get_int_max_value():
-            raise ArgumentError(f"{value} does not fit the annotated {annotation}")
+            raise ArgumentError(f"{shown(value)!r} does not fit the annotated {annotation}")
         return Bound(annotation, divisible and annotation.is_int(), value)
     if value == 1 and rules.value:
         return Bound(constexpr(1))
     for type_, low, high in INT_TYPES:
         if low <= value <= high:
             return Bound(type_, divisible, value)
-    raise ArgumentError(f"{value} fits no integer type of 64 bits")
+    raise ArgumentError(f"{shown(value)!r} fits no integer type of 64 bits")
 
 
 def _specialize_float(value: float, annotation: dtype | None, rules: Rules) -> Bound:
@@ -153,11 +156,13 @@ _BY_KIND: tuple[tuple[Any, Callable[[Any, dtype | None, Rules], Bound]], ...] = 
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Specialization:
     """All arguments of a call, by parameter name, in the order of the parameters."""
 
-    bound: Mapping[str, Bound] = field(default_factory=dict[str, Bound])
+    __slots__ = ("bound",)
+
+    def __init__(self, bound: Mapping[str, Bound]) -> None:
+        self.bound = bound
 
     @property
     def signature(self) -> dict[str, Any]:
@@ -191,7 +196,7 @@ def _leaves(arg: Bound) -> Sequence[Any]:
 def describe(arg: Bound) -> str:
     """The specialization of one argument as text: `*fp32:16`, `i32`, `constexpr 1`."""
     if isinstance(arg.type, constexpr):
-        return f"constexpr {arg.type.value!r}"
+        return f"constexpr {shown(arg.type.value)!r}"
     if isinstance(arg.type, tuple):
         return f"({', '.join(describe(part) for part in arg.payload)})"
     return f"{type_text(arg.type)}{':16' if arg.divisible else ''}"

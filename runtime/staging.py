@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from .arguments import ArrayArgument
@@ -40,4 +39,4 @@ def _stage(array: ArrayArgument, storages: dict[int, tuple[Any, Any]]) -> ArrayA
         storages[start] = (storage, storage.cpu())
     host = storages[start][1]
     shift = int(host.data_ptr()) - start
-    return replace(array, address=array.address + shift, lowest=array.lowest + shift, device="cpu", owner=host)
+    return array._replace(address=array.address + shift, lowest=array.lowest + shift, device="cpu", owner=host)

@@ -8,6 +8,8 @@ entry or none, whoever else writes and whenever a writer is killed. What is left
 
 A cached kernel is code that will run, so that only the user's own files count (and root's): nothing is read through a
 link, or from a file of somebody else.
+
+A note is an entry under a name of its own instead of its key's, so that there is one of it: a new one takes its place.
 """
 
 from __future__ import annotations
@@ -16,19 +18,18 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import stat
 import struct
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 MAGIC = b"TLWRIGHT"
 VERSION = 1
 SUFFIX = ".kernel"
+NOTE = ".note"
 #: No kernel is this large; a file that is was not written here, and is not read into memory.
 LARGEST_ENTRY = 1 << 28
 #: Seconds after which a half-written file cannot belong to a writer that is alive.
@@ -39,6 +40,7 @@ USE_GRAIN = 600.0
 _PREFIX = struct.Struct("<8sII")
 _DIGEST = 32
 _KEY = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[0-9a-z-]+")
 _TEMPORARY = re.compile(r"\.writing-\d+-[0-9a-f]+")
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -52,17 +54,19 @@ class UnsafeFolder(OSError):
     """A folder in which somebody else could put kernels for us to run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One kept kernel: facts about it, which JSON can hold, and its stages, text or bytes."""
 
     key: str
     metadata: Mapping[str, Any]
     stages: Mapping[str, str | bytes]
 
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return sum(map(len, self.stages.values()))
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+
+class Kept(NamedTuple):
     """One file in the folder: its bytes, when it was last used (seconds since 1970), and what is wrong with it."""
 
     path: Path
@@ -154,18 +158,21 @@ class Store:
         self._total = 0  # bytes in the folder when it was last looked through, and what was written here since
         self._written = max_bytes  # since then; so much that the first write looks
 
-    def path(self, key: str) -> Path:
-        """Where the entry of a key lies. Raises ValueError for what is no key."""
+    def path(self, key: str, note: str = "") -> Path:
+        """Where the entry of a key, or a note, lies. Raises ValueError for what is no key or no name."""
         if not _KEY.fullmatch(key):
             raise ValueError(f"no key: {key!r}")
-        return self.folder / f"{key}{SUFFIX}"
+        if note and not _NAME.fullmatch(note):
+            raise ValueError(f"no name of a note: {note!r}")
+        return self.folder / (f"{note}{NOTE}" if note else f"{key}{SUFFIX}")
 
-    def read(self, key: str) -> Entry | None:
+    def read(self, key: str, note: str = "") -> Entry | None:
         """The entry of a key, or None. Raises BadEntry for a file that is none, after removing it if it is ours.
 
-        Raises OSError for a folder or a file that is there and can't be read.
+        Raises OSError for a folder or a file that is there and can't be read. `note` names one to read instead; it is
+        as good as none under another key.
         """
-        path = self.path(key)
+        path = self.path(key, note)
         try:
             check_folder(self.folder)
             descriptor = os.open(path, _READ)
@@ -187,23 +194,29 @@ class Store:
             if _ours(found) and os.path.samestat(found, os.lstat(path)):
                 os.unlink(path)
 
-    def write(self, entry: Entry) -> bool:
-        """Keep an entry; False if it is larger than all may be together. Raises OSError, and then leaves nothing."""
+    def write(self, entry: Entry, note: str = "") -> bool:
+        """Keep an entry, as a note if that has a name; False if it is larger than all may be together.
+
+        Raises OSError, and then leaves nothing.
+        """
         data = pack(entry)
         if len(data) > min(self.max_bytes, LARGEST_ENTRY):
             return False
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         check_folder(self.folder)
         self._make_room(len(data))
-        temporary = self.folder / f".writing-{os.getpid()}-{secrets.token_hex(8)}"
+        temporary = self._temporary()
         try:
             self._fill(temporary, data)
-            os.replace(temporary, self.path(entry.key))
+            os.replace(temporary, self.path(entry.key, note))
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
         return True
+
+    def _temporary(self) -> Path:
+        return self.folder / f".writing-{os.getpid()}-{os.urandom(8).hex()}"
 
     def _fill(self, temporary: Path, data: bytes) -> None:
         with os.fdopen(os.open(temporary, _WRITE, 0o600), "wb") as file:
@@ -265,18 +278,19 @@ class Store:
     def check_writable(self) -> None:
         """Raises OSError where no entry could be written; FileNotFoundError where there is no folder yet."""
         check_folder(self.folder)
-        temporary = self.folder / f".writing-{os.getpid()}-{secrets.token_hex(8)}"
+        temporary = self._temporary()
         self._fill(temporary, b"")
         os.unlink(temporary)
 
     def clear(self) -> int:
-        """Remove every entry and half-written file, and nothing else; returns how many entries. Raises OSError."""
+        """Remove entries, notes and half-written files, and nothing else; returns how many entries. Raises OSError."""
         if not os.path.lexists(self.folder):
             return 0
         check_folder(self.folder)
         files = list(self._files())
-        for file in files:
-            file.path.unlink(missing_ok=True)
+        notes = [Path(item.path) for item in self._scan() if item.name.endswith(NOTE)]
+        for path in (*(file.path for file in files), *notes):
+            path.unlink(missing_ok=True)
         self.clean(age=0.0)
         self._total = 0
         return len(files)

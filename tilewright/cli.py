@@ -48,6 +48,8 @@ def compile_command(
     target: Annotated[str, typer.Option(help="sm_80, sm_86, sm_89, sm_90a, sm_100a, sm_103a or sm_120a")] = "sm_90a",
     num_warps: Annotated[int, typer.Option(help="warps of 32 threads in a block")] = 4,
     num_stages: Annotated[int, typer.Option(help="depth of pipelined loops")] = 3,
+    maxnreg: Annotated[int | None, typer.Option(help="the most registers of a thread", show_default="any")] = None,
+    fp_fusion: Annotated[bool, typer.Option(help="fuse multiplications and additions")] = True,
     emit: Annotated[str, typer.Option(help=f"stages, of {', '.join(STAGES)}")] = "ptx",
     output: Annotated[Path | None, typer.Option("-o", "--output", help="folder for the stages, one file each")] = None,
 ) -> None:
@@ -58,7 +60,7 @@ def compile_command(
     if output is None and "cubin" in wanted:
         raise fail("a cubin is no text: name a folder for it with -o", 2)
     try:
-        options = CompileOptions(num_warps=num_warps, num_stages=num_stages)
+        options = CompileOptions(num_warps, num_stages, maxnreg=maxnreg, enable_fp_fusion=fp_fusion)
         compiled = compile_ahead(load_kernel(kernel), signature, find_device(f"emulator:{target}"), options)
         stages = {name: compiled.asm[name] for name in wanted}
     except TilewrightError as error:

@@ -38,6 +38,30 @@ class Span:
         return f"{self.file}:{self.line}:{self.column}: in {self.source}"
 
 
+#: Bits of the longest integer that a message spells out. (Beyond 4,300 digits, Python itself refuses to.)
+LONG = 1024
+
+
+class _Words:
+    """Text that stands for itself in a message, quoted or not."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def shown(value: object) -> object:
+    """A value as messages may print it: an integer longer than anybody would read, also in a tuple, by its length."""
+    if isinstance(value, int) and value.bit_length() > LONG:
+        return _Words(f"an integer of {value.bit_length()} bits")
+    if type(value) in (tuple, list):
+        parts = map(shown, cast("tuple[object, ...]", value))
+        return tuple(parts) if isinstance(value, tuple) else list(parts)
+    return value
+
+
 class TilewrightError(Exception):
     """The root of every error that Tilewright raises on purpose.
 
@@ -80,6 +104,7 @@ class CompilationError(TilewrightError):
 
     def __init__(self, **facts: object) -> None:
         self.facts = facts
+        facts = {name: shown(fact) for name, fact in facts.items()}
         advice = {"expected": self.expected.format(**facts), "hint": self.hint.format(**facts)}
         self.advice = [f"{label}: {text}" for label, text in advice.items() if text]
         self.text = self.message.format(**facts)

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .. import _lazy
+from .._lazy import late as _late
 from .function import ConstexprFunction, DeviceFunction, Parameter, constexpr_function, device_function
 
 if TYPE_CHECKING:  # imported when first asked for
     from .generator import generate
-    from .names import Dependency, dependencies, used_globals
+    from .names import Dependency, dependencies, reads, used_globals
     from .operators import TileLogicWarning
 
 __all__ = [
@@ -20,9 +20,10 @@ __all__ = [
     "dependencies",
     "device_function",
     "generate",
+    "reads",
     "used_globals",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    return _lazy.late(__name__, __all__, name)
+    return _late(__name__, __all__, name)

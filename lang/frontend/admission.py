@@ -6,13 +6,14 @@ import builtins
 import enum
 import math
 from collections.abc import Iterable
-from difflib import get_close_matches
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, cast
 
 from .. import language
+from .._lazy import close_names
 from ..constants import constexpr
 from ..dtypes import dtype
+from ..errors.base import shown
 from ..errors.syntax import NonConstexprGlobal, PlainPythonFunction
 from ..values import describe
 from .absent import AT_COMPILE_TIME, BUILTIN_ADVICE
@@ -54,7 +55,7 @@ def admit(name: str, value: Any, place: str = "there") -> Any:
 
 def _describe(value: Any) -> str:
     if isinstance(value, bool | int | float | str):
-        return f"the Python value {value!r}"
+        return f"the Python value {shown(value)!r}"
     return describe(value)
 
 
@@ -122,5 +123,5 @@ def _hint(value: Any, name: str) -> str:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """`did you mean ...?`, or nothing."""
-    close = get_close_matches(name, sorted(k for k in known if not k.startswith("_") and k != name), n=1)
+    close = close_names(name, sorted(k for k in known if not k.startswith("_") and k != name))
     return f"did you mean `{close[0]}`?" if close else ""

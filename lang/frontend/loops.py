@@ -20,11 +20,12 @@ from ..ops.control import IF, YIELD
 from ..ops.shape import POISON
 from ..semantic import cast, compare, constant, logical_and, logical_not, loop_bounds, select
 from ..values import flatten, tensor, unflatten
+from .assigned import assigned_names
 from .branches import condition_of, unless, walk_block
 from .carries import Carries, ForParts, WhileParts, after_exits
 from .joins import inside
 from .ranges import Range, iterated
-from .scopes import Binding, Exits, Flag, Scope, assigned_names
+from .scopes import Binding, Exits, Flag, Scope
 from .statements import assign_target
 from .walker import Arm, Walker, statement, unsupported
 

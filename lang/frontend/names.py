@@ -23,8 +23,8 @@ from ..errors.syntax import (
 from ..values import MEMBERS, describe, tensor
 from .absent import AT_COMPILE_TIME, BUILTIN_ADVICE, TRITON_ADVICE
 from .admission import PYTHON_BUILTINS, admit, is_ours, suggestion
+from .assigned import assigned_names
 from .function import DeviceFunction, is_constexpr_annotation
-from .scopes import assigned_names
 
 _NOTHING = object()
 #: What only a runtime value has.
@@ -121,12 +121,27 @@ class Dependency:
         """The value that the name has now; a private marker where it is gone."""
         return _resolve(self.function, self.name.split("."))
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the name means anything, and anything that does not change with the version only, as `tl.load`."""
+        ours = "." in self.name and isinstance(self.value, FunctionType | type | DeviceFunction) and is_ours(self.value)
+        return self.value is not _NOTHING and not isinstance(self.value, ModuleType) and not ours
+
 
 def dependencies(function: DeviceFunction) -> tuple[Dependency, ...]:
     """Every device function and every other value from outside that `function` can reach, in a fixed order.
 
     Found from the source alone: what a pruned branch names counts too. Modules, and functions that are named through
     them and belong to the language (`tl.load`), are left out.
+    """
+    return tuple(dependency for dependency in reads(function) if dependency.is_own)
+
+
+def reads(function: DeviceFunction) -> tuple[Dependency, ...]:
+    """Every name from outside that `function` and the device functions that it can reach read, in a fixed order.
+
+    While all of them mean what they meant (`current() is value`), so does `dependencies`. What means nothing now is
+    listed, for it may mean something later.
     """
     found: list[Dependency] = []
     seen = {function}
@@ -135,9 +150,10 @@ def dependencies(function: DeviceFunction) -> tuple[Dependency, ...]:
         inner = queue.pop(0)
         for dependency in _direct(inner):
             found.append(dependency)
-            if isinstance(dependency.value, DeviceFunction) and dependency.value not in seen:
-                seen.add(dependency.value)
-                queue.append(dependency.value)
+            value = dependency.value
+            if isinstance(value, DeviceFunction) and dependency.is_own and value not in seen:
+                seen.add(value)
+                queue.append(value)
     return tuple(found)
 
 
@@ -146,14 +162,7 @@ def _direct(function: DeviceFunction) -> Iterator[Dependency]:
     local = {*assigned_names(tree.body), *(p.name for p in function.parameters)}
     names = sorted({".".join(path) for path in _paths(tree.body) if path[0] not in local})
     for name in names:
-        value = _resolve(function, name.split("."))
-        if value is not _NOTHING and not isinstance(value, ModuleType) and not _is_ours_in(value, name):
-            yield Dependency(function, name, value)
-
-
-def _is_ours_in(value: Any, name: str) -> bool:
-    """Whether this is `tl.something`, which changes with the version only."""
-    return "." in name and isinstance(value, FunctionType | type | DeviceFunction) and is_ours(value)
+        yield Dependency(function, name, _resolve(function, name.split(".")))
 
 
 def _paths(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, ...]]:

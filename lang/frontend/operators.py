@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..errors.base import CompilationError
+from ..errors.base import CompilationError, shown
 from ..errors.operations import BadOperands
 from ..errors.syntax import CompileTimeFailure, ConstexprNeeded, UnsupportedConstruct
 from ..language import block_pointer
@@ -66,7 +66,7 @@ def _of_constants(symbol: str, function: Binary, a: Any, b: Any) -> Any:
 
 
 def _word(value: Any) -> str:
-    return repr(value) if isinstance(value, bool | int | float | str) else describe(value)
+    return repr(shown(value)) if isinstance(value, bool | int | float | str) else describe(value)
 
 
 BINARY: dict[type[ast.operator], Binary] = {

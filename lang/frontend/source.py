@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-import inspect
+import linecache
 from dataclasses import dataclass
 from types import FunctionType
 
@@ -62,21 +62,47 @@ class Source:
 def read_source(function: FunctionType, name: str) -> Source:
     """The source of a function. Raises SourceUnavailable."""
     code = function.__code__
-    try:
-        lines, first = inspect.getsourcelines(code)
-    except (OSError, TypeError, SyntaxError):
-        raise SourceUnavailable(function=name, reason=f"there is no text of {code.co_filename}") from None
+    linecache.checkcache(code.co_filename)
+    text = linecache.getlines(code.co_filename, function.__globals__)[code.co_firstlineno - 1 :]
+    if not text:
+        raise SourceUnavailable(function=name, reason=f"there is no text of {code.co_filename}")
     # An indented function is parsed inside a block, which leaves its columns and the text of its strings alone.
-    shift = int(lines[0][:1].isspace())
-    try:
-        module = ast.parse("if True:\n" * shift + "".join(lines))
-    except SyntaxError:
-        module = ast.Module([], [])
+    shift = int(text[0][:1].isspace())
+    lines, module = _first_function(text, "if True:\n" * shift)
     body = module.body
     if shift and body and isinstance(body[0], ast.If):
         body = body[0].body
     tree = body[0] if body else None
     if not isinstance(tree, ast.FunctionDef) or tree.name != code.co_name:
-        where = f"{code.co_filename}:{first}"
+        where = f"{code.co_filename}:{code.co_firstlineno}"
         raise SourceUnavailable(function=name, reason=f"{where} does not hold it; has the file changed?")
-    return Source(code.co_filename, name, tuple(lines), first, shift, tree)
+    return Source(code.co_filename, name, tuple(lines), code.co_firstlineno, shift, tree)
+
+
+def _first_function(text: list[str], before: str) -> tuple[list[str], ast.Module]:
+    """The lines of the function that begins the text, and the AST of `before` and them; none where nothing parses.
+
+    It ends before the first line that is indented no more than itself, where what stands before such a line parses: in
+    brackets and in strings, lines may begin anywhere. (`inspect.getsource` asks the tokenizer, and looks for the
+    function's module among all that are loaded, which together take longer than all else before a kept kernel's first
+    launch.)
+    """
+    margin = _indentation(text[0])
+    outside = [i for i, line in enumerate(text) if _indentation(line) <= margin]
+    for end in (*(i for i in outside if i and not _is_idle(text[i])), len(text)):
+        while end - 1 in outside and _is_idle(text[end - 1]):
+            end -= 1
+        try:
+            return text[:end], ast.parse(before + "".join(text[:end]))
+        except SyntaxError:
+            continue
+    return [], ast.Module([], [])
+
+
+def _indentation(line: str) -> int:
+    return len(line) - len(line.lstrip()) if line.strip() else 0
+
+
+def _is_idle(line: str) -> bool:
+    """Whether there is no code on a line."""
+    return not line.strip() or line.lstrip().startswith("#")

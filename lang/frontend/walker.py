@@ -20,9 +20,10 @@ from ..ir import Block, Builder, Location
 from ..semantic import to_tensor
 from ..values import flatten, parts_of, tensor
 from .admission import is_ours
+from .assigned import assigned_names
 from .function import DeviceFunction
 from .names import captured
-from .scopes import Binding, Exits, Missing, Scope, assigned_names
+from .scopes import Binding, Exits, Missing, Scope
 
 Handler: TypeAlias = Callable[["Walker", Any], Any]
 

@@ -7,6 +7,7 @@ from typing import IO, Any
 from .. import semantic
 from ..constants import unwrap
 from ..context import current, current_options
+from ..errors.base import shown
 from ..errors.operations import BadArgumentKind, BadPrefix, NeedsConstexpr, StaticAssertionFailed
 from ..ops.debug import ASSERT, PRINT
 from ..values import describe, tensor
@@ -19,7 +20,7 @@ def static_print(
     *values: Any, sep: str = " ", end: str = "\n", file: IO[str] | None = None, flush: bool = False
 ) -> None:
     """Print while the kernel is compiled: compile-time values as Python does, tensors by their type and shape."""
-    print(*values, sep=sep, end=end, file=file, flush=flush)
+    print(*map(shown, values), sep=sep, end=end, file=file, flush=flush)
 
 
 @builtin

@@ -2,8 +2,5 @@
 
 from .base import Device
 from .choose import choose_device, find_device
-from .cuda import CudaDevice
-from .emulator import EmulatorDevice
-from .interpreter import InterpreterDevice
 
-__all__ = ["CudaDevice", "Device", "EmulatorDevice", "InterpreterDevice", "choose_device", "find_device"]
+__all__ = ["Device", "choose_device", "find_device"]

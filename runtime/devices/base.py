@@ -37,6 +37,10 @@ class Device(Protocol):
         """Make code ready to launch; the handle is for this device's `launch` alone."""
         ...
 
+    def takes(self, payload: Sequence[Any]) -> bool:
+        """Whether `launch` takes these arguments as they are, and of arrays no more than their addresses."""
+        ...
+
     def memory(self, payload: Sequence[Any]) -> AbstractContextManager[list[Any]]:
         """While open, the arguments as this device can reach them; copies are written back on leaving."""
         ...
@@ -44,5 +48,8 @@ class Device(Protocol):
     def launch(
         self, handle: Any, grid: Extents, payload: Sequence[Any], options: CompileOptions, stream: Any = None
     ) -> None:
-        """Run every program of the grid on arguments that `memory` gave; a GPU queues them on the stream."""
+        """Run every program of the grid on arguments that `memory` gave, or that the device `takes`.
+
+        A GPU queues them on the stream.
+        """
         ...

@@ -7,30 +7,28 @@ from typing import Any
 
 from tilewright.lang import knobs
 
+from .._lazy import cuda_device, cuda_place, emulator_device, interpreter_device
 from ..arguments import ArrayArgument
 from ..errors import DeviceError
 from .base import Device
-from .cuda import CudaDevice, place_of
-from .emulator import EmulatorDevice
-from .interpreter import InterpreterDevice
 
 
 def _interpreter(detail: str) -> Device:
     if detail:
         raise DeviceError("the interpreter is one device", "its name is 'interpreter'")
-    return InterpreterDevice()
+    return interpreter_device()
 
 
 def _cuda(detail: str) -> Device:
     if detail and not (detail.isascii() and detail.isdigit()):
         raise DeviceError(f"there is no device 'cuda:{detail}'", "GPUs are numbered: cuda:0, cuda:1, ...")
-    return CudaDevice(int(detail or 0))
+    return cuda_device(int(detail or 0))
 
 
 #: What opens the devices of a kind, given what stands behind the colon of their names ("" where nothing does).
 DEVICES: dict[str, Callable[[str], Device]] = {
     "interpreter": _interpreter,
-    "emulator": EmulatorDevice,
+    "emulator": emulator_device,
     "cuda": _cuda,
 }
 _open: dict[str, Device] = {}
@@ -74,3 +72,11 @@ def choose_device(requested: str, payload: Sequence[Any]) -> Device:
             f"the kernel goes to {places[0]}, which can't be used: {error}",
             'run it on a copy of the data: kernel.on("interpreter")[grid](...), or TILEWRIGHT_DEVICE=interpreter',
         ) from error
+
+
+def place_of(array: ArrayArgument) -> str:
+    """Where an array lies: "cpu" or "cuda:N". Raises DeviceError and CudaError.
+
+    What speaks `__cuda_array_interface__` alone doesn't say on which GPU it is; the driver knows.
+    """
+    return cuda_place(array.address) if array.device == "cuda" else array.device

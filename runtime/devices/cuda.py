@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import weakref
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from tilewright.lang import CompilationError
@@ -19,6 +20,7 @@ from ..errors import ArgumentError, CudaError, DeviceError
 from ..grid import Extents
 from ..options import CompileOptions
 from ..packing import packer
+from .choose import place_of
 from .cuda_driver import CUBINS, Driver, driver, version_text
 from .cuda_memory import on_gpu
 
@@ -35,6 +37,8 @@ ATTRIBUTES: dict[str, str] = {
     "compute_capability_major": "COMPUTE_CAPABILITY_MAJOR",
     "compute_capability_minor": "COMPUTE_CAPABILITY_MINOR",
 }
+#: Bytes of a launch that each argument gets: as many as the longest has.
+SLOT = 8
 #: Shared bytes that a block may have without asking.
 FREE_SHARED = 48 * 1024
 #: What the driver says about a cubin that it does not take.
@@ -49,21 +53,43 @@ REFUSED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class LoadedKernel:
-    """A function on a GPU, and how it is launched."""
+    """A function on a GPU, and how it is launched.
 
-    function: Any
-    threads: int
-    dynamic_shared: int
-    cooperative: bool
-    packers: tuple[Callable[[Any], bytes], ...]
+    When nobody holds it any more, `dropped` is called, unless a graph may hold the function: `is_captured`.
+    """
+
+    def __init__(
+        self,
+        function: Any,
+        facts: Mapping[str, Any],
+        packers: Sequence[Callable[[Any], bytes]],
+        dropped: Callable[[], None],
+    ) -> None:
+        self.function = function
+        self.threads = int(facts["threads"])
+        self.dynamic_shared = int(facts["dynamic_shared"])
+        self.cooperative = bool(facts["cooperative"])
+        self.packers = tuple(packers)
+        self.is_captured = False
+        self._ending = weakref.finalize(self, dropped)
+        self._ending.atexit = False  # the driver may be gone by then, and frees everything itself
+
+    def capture(self) -> None:
+        """Note that a graph may hold the function from now on, so that it must stay where it is for good."""
+        self.is_captured = True
+        self._ending.detach()
 
 
 class CudaDevice:
     """One GPU, in its primary context, which torch and every other CUDA library in the process share.
 
     Arrays on it are used in place. Host arrays are copied in and out, which waits for the kernel.
+
+    A module is unloaded some time after its kernel was dropped: when the next one is loaded, since a kernel may be
+    dropped at any moment, such as in the middle of a capture. (The driver waits for launches that still run.) A module
+    whose kernel was ever queued on a stream that was captured, or might have been, is never unloaded, and neither is
+    any at the process's end.
     """
 
     def __init__(self, ordinal: int = 0, api: Driver | None = None) -> None:
@@ -77,6 +103,7 @@ class CudaDevice:
         self.device = self.driver.call("cuDeviceGet", ordinal)
         self.target = target_for(self.properties, target_names())
         self.context = self.driver.call("cuDevicePrimaryCtxRetain", self.device)
+        self._dropped: deque[Any] = deque()
 
     @property
     def properties(self) -> Mapping[str, int]:
@@ -105,13 +132,26 @@ class CudaDevice:
         facts = artifact.facts
         packers = tuple(packer(type_) for type_ in facts["parameters"])
         with self.driver.current(self.context):
+            self._unload()
             module = self._load_module(artifact)
             function = self.driver.call("cuModuleGetFunction", module, artifact.name.encode())
             shared = int(facts["dynamic_shared"])
             if shared > FREE_SHARED:
                 kind = self.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 self.driver.call("cuFuncSetAttribute", function, kind, shared)
-        return LoadedKernel(function, int(facts["threads"]), shared, bool(facts["cooperative"]), packers)
+        return LoadedKernel(function, facts, packers, partial(self._dropped.append, module))
+
+    def _unload(self) -> None:
+        """Unload the modules of dropped kernels; captures in other threads neither forbid nor notice it."""
+        if not self._dropped:
+            return
+        relaxed = self.driver.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        before = self.driver.call("cuThreadExchangeStreamCaptureMode", relaxed)
+        try:
+            while self._dropped:
+                self.driver.call("cuModuleUnload", self._dropped.popleft())
+        finally:
+            self.driver.call("cuThreadExchangeStreamCaptureMode", before)
 
     def _load_module(self, artifact: Artifact) -> Any:
         why = f"the driver, of CUDA {version_text(self.driver.version)}, takes PTX only"
@@ -129,6 +169,9 @@ class CudaDevice:
         except CudaError as error:
             what = f"{artifact.name}: the driver does not take the PTX, {error}"
             raise CudaError(f"{what}\nand it could not have a cubin: {why}", error.code) from error
+
+    def takes(self, payload: Sequence[Any]) -> bool:
+        return all(place_of(part) == self.name for part in payload if isinstance(part, ArrayArgument))
 
     def memory(self, payload: Sequence[Any]) -> AbstractContextManager[list[Any]]:
         """The payload itself where it lies on this GPU. Raises DeviceError for arrays on another one."""
@@ -148,15 +191,24 @@ class CudaDevice:
         """Queue the kernel; it may run later. Allocates nothing and waits for nothing. Raises CudaError."""
         self.driver.check_process()
         numbers = [part.address if isinstance(part, ArrayArgument) else part for part in payload]
-        packed = [pack(number) for pack, number in zip(handle.packers, numbers, strict=True)]
-        storage = [ctypes.create_string_buffer(part, len(part)) for part in packed]
-        pointers = (ctypes.c_void_p * max(1, len(storage)))(*map(ctypes.addressof, storage))
-        shape = (*grid, handle.threads, 1, 1, handle.dynamic_shared, stream_handle(stream, self.ordinal))
+        packed = [pack(number).ljust(SLOT, b"\0") for pack, number in zip(handle.packers, numbers, strict=True)]
+        storage = ctypes.create_string_buffer(b"".join(packed), max(1, SLOT * len(packed)))
+        start = ctypes.addressof(storage)
+        pointers = (ctypes.c_void_p * max(1, len(packed)))(*range(start, start + SLOT * len(packed), SLOT))
+        queue = stream_handle(stream, self.ordinal)
+        shape = (*grid, handle.threads, 1, 1, handle.dynamic_shared, queue)
         with self.driver.current(self.context):
+            if not handle.is_captured and self._may_be_captured(queue):
+                handle.capture()
             if handle.cooperative:
                 self.driver.call("cuLaunchCooperativeKernel", handle.function, *shape, ctypes.addressof(pointers))
             else:
                 self.driver.call("cuLaunchKernel", handle.function, *shape, ctypes.addressof(pointers), 0)
+
+    def _may_be_captured(self, stream: int) -> bool:
+        """Whether a stream records a graph; also where the driver won't say, as of the default stream meanwhile."""
+        status, *found = self.driver.api.cuStreamIsCapturing(stream)
+        return bool(status) or found[0] != self.driver.api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 
 
 def target_for(properties: Mapping[str, int], targets: Sequence[str]) -> str:
@@ -195,13 +247,8 @@ def stream_handle(stream: Any, ordinal: int) -> int:
     raise ArgumentError(f"a {type(stream).__name__} is no stream: {stream!r}", "pass a torch stream or its handle")
 
 
-def place_of(array: ArrayArgument) -> str:
-    """Where an array lies: "cpu" or "cuda:N". Raises DeviceError and CudaError.
-
-    What speaks `__cuda_array_interface__` alone doesn't say on which GPU it is; the driver knows.
-    """
-    if array.device != "cuda":
-        return array.device
+def place_at(address: int) -> str:
+    """The GPU whose memory holds an address, "cuda:N". Raises DeviceError and CudaError."""
     api = driver()
     kind = api.api.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    return f"cuda:{int(api.call('cuPointerGetAttribute', kind, array.address))}"
+    return f"cuda:{int(api.call('cuPointerGetAttribute', kind, address))}"

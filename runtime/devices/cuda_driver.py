@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -95,17 +95,21 @@ class Driver:
                 "the GPU was opened by the process that this one was forked from", "start processes by spawn"
             )
 
-    @contextmanager
-    def current(self, context: Any) -> Generator[None]:
+    def current(self, context: Any) -> AbstractContextManager[None]:
         """While open, a context is the calling thread's."""
-        if int(self.call("cuCtxGetCurrent")) == int(context):
-            yield
-            return
+        return _UNCHANGED if int(self.call("cuCtxGetCurrent")) == int(context) else self._pushed(context)
+
+    @contextmanager
+    def _pushed(self, context: Any) -> Generator[None]:
         self.call("cuCtxPushCurrent", context)
         try:
             yield
         finally:
             self.call("cuCtxPopCurrent")
+
+
+#: What leaves the current context as it is.
+_UNCHANGED = nullcontext()
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from ..arguments import ArrayArgument
@@ -59,4 +58,4 @@ def _moved(part: Any, shifts: Sequence[tuple[int, int, int]]) -> Any:
     if not isinstance(part, ArrayArgument) or part.device != "cpu":
         return part
     shift = next(s for low, high, s in shifts if low <= part.lowest and part.lowest + part.nbytes <= high)
-    return replace(part, address=part.address + shift, lowest=part.lowest + shift)
+    return part._replace(address=part.address + shift, lowest=part.lowest + shift)

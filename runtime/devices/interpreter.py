@@ -34,6 +34,9 @@ class InterpreterDevice:
         """The module itself: the executor plans it at its first launch, and keeps the plan while the module lives."""
         return artifact.module
 
+    def takes(self, payload: Sequence[Any]) -> bool:
+        return False  # each access is checked, for which an address is too little
+
     def memory(self, payload: Sequence[Any]) -> AbstractContextManager[list[Any]]:
         return on_host(payload)
 

@@ -28,7 +28,7 @@ def launch(
     printed = io.StringIO()
     threads = 32 * compiled.metadata.num_warps
     module = load_ptx(str(compiled.stages["ptx"]))
-    shared = compiled.metadata.dynamic_shared
+    shared = compiled.metadata.shared
     run_ptx(module, compiled.metadata.name, grid, (threads, 1, 1), arguments, options, shared, stdout=printed)
     return printed.getvalue()
 

@@ -16,8 +16,10 @@ from tests.compiler.building import Kernel
 from tests.compiler.children import outcome
 from tests.compiler.emulated import launch
 from tests.compiler.kernels import Sample
+from tests.compiler.test_passes import after
 from tilewright import lang
 from tilewright.compiler import TARGETS, RegistersExceeded, compile_module
+from tilewright.compiler.passes.dots import choose_dots
 from tilewright.difftest.strategies.reductions import DOT_ELEMENTS, PRECISIONS
 from tilewright.interpreter import Bounded, Buffer, Options, execute
 from tilewright.lang import BF16, F8E4M3FN, F16, F32, F64, FP8, I8, FloatType, Module, ScalarType, with_shape
@@ -216,6 +218,34 @@ def test_eight_bit_products_are_added_in_f32_as_often_as_asked() -> None:
     }
     assert [counts["sm_89", most] for most in (0, 64, 128)] == [16, 8, 4]
     assert not any(counts["sm_90a", most] for most in (0, 64, 128))
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "shape", "instruction", "enters"),
+    [
+        ("sm_80", "f8e4m3fn", (16, 8, 32), "mma", "f16"),
+        ("sm_89", "f8e4m3fn", (16, 8, 32), "mma", ""),
+        ("sm_89", "f8e4m3fn", (16, 8, 16), "fma", ""),
+        ("sm_90a", "f8e4m3fnuz", (16, 8, 16), "mma", "f16"),
+        ("sm_80", "f16", (8, 8, 16), "fma", ""),
+    ],
+)
+def test_the_pass_chooses_by_type_shape_and_target(
+    target: str, kind: str, shape: tuple[int, int, int], instruction: str, enters: str
+) -> None:
+    m, n, k = shape
+    source = f"""module {{num_warps = 4, target = "{target}"}} {{
+        kernel @k(%a: tile<{m}x{k}x{kind}>, %b: tile<{k}x{n}x{kind}>, %c: tile<{m}x{n}xf32>) {{
+          %d = dot %a, %b, %c : tile<{m}x{n}xf32>
+          return
+        }}
+        }}"""
+    lines, changed = after(choose_dots, source)
+    assert changed
+    (dot,) = [line for line in lines if " dot " in line]
+    assert f'instruction = "{instruction}"' in dot
+    casts = [line for line in lines if "cast_f" in line]
+    assert len(casts) == (2 if enters else 0) and all(f"x{enters}>" in line for line in casts)
 
 
 # What feeds them, and what holds them

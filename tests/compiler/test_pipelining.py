@@ -154,7 +154,7 @@ def test_a_matrix_product_spills_nothing(tile: tuple[int, int, int], num_warps: 
 def test_one_buffer_less_where_so_many_do_not_fit() -> None:
     """3 stages of 48 KB are more than the 99 KB of sm_89, which 2 are not."""
     compiled = compile_module(matmul(128, 256, 64), "sm_89", 8, num_stages=3, until="ptx")
-    assert compiled.metadata.dynamic_shared == 98_304
+    assert compiled.metadata.shared == 98_304
     assert body_of(lang.parse_module(compiled.stages["ttgir"])) == [
         *("async_wait", "barrier", "local_load", "local_load", "dot"),
         *("barrier", "async_copy", "async_copy", "async_commit"),

@@ -12,18 +12,23 @@ import tilewright
 import tilewright.language as tl
 from tests.compiler.emulated import launch
 from tests.compiler.kernels import Sample
+from tests.compiler.test_passes import after, text_of
 from tilewright import lang
 from tilewright.compiler import TARGETS, Compiled, compile_module
+from tilewright.compiler.passes.reductions import expand_reductions
+from tilewright.compiler.passes.trees import record_trees
 from tilewright.interpreter import Buffer, execute
 from tilewright.lang import Module
 
 WARPS = (1, 2, 4, 8, 16)
+PLACED = "tile<8x64xf32, #linear<register=[[0, 1], [4, 0]], lane=[[0, 2], [0, 4], [0, 8], [0, 16], [1, 0]], \
+warp=[[2, 0], [0, 32]] -> [dim0:8, dim1:64]>>"
 #: Tiles smaller than the block, as large, and larger, of one to three dimensions.
 SHAPES = ((1,), (2,), (16,), (64,), (2048,), (4, 2), (8, 128), (128, 8), (64, 64), (2, 4, 8), (4, 32, 16))
 
 
 @tilewright.jit
-def after(a, b, c, d):
+def then(a, b, c, d):
     """The map x -> a * x + b and then x -> c * x + d: a combination whose order counts."""
     return a * c, b * c + d
 
@@ -33,7 +38,7 @@ def folds(x, y, totals, scales, shifts, SHAPE: tl.constexpr, AXIS: tl.constexpr,
     places = tl.arange(0, COUNT)
     a, b = tl.reshape(tl.load(x + places), SHAPE), tl.reshape(tl.load(y + places), SHAPE)
     total = tl.sum(a, AXIS)
-    scale, shift = tl.reduce((a, b), AXIS, after)
+    scale, shift = tl.reduce((a, b), AXIS, then)
     LEFT: tl.constexpr = COUNT // SHAPE[AXIS]
     left = tl.arange(0, LEFT)
     if len(SHAPE) == 1:
@@ -109,6 +114,47 @@ def test_a_function_whose_order_counts_is_folded_in_order() -> None:
         got = emulated(sample, compile_module(sample.module(), "sm_90a", num_warps, until="ptx"))
         assert got[3][0] == pytest.approx(scale, rel=256 * 2.0**-23)
         assert got[4][0] == pytest.approx(shift, rel=256 * 2.0**-22)
+
+
+# Passes
+
+
+def test_fixed_reductions_become_regions() -> None:
+    """A sum of narrow floats adds up in f32; an index comes along with a value."""
+    lines, changed = after(expand_reductions, text_of("%p: ptr<f16>, %q: ptr<i32>, %x: tile<8xf16>, %y: tile<8xi32>",
+    """
+        %sum = reduce_add_f %x {axis = 0} : f16
+        store %p, %sum
+        %best, %at = argmax_s %y {axis = 0} : i32, i32
+        store %q, %at
+    """))  # fmt: skip
+    assert changed
+    start = lines.index("%0 = cast_f %x : tile<8xf32>")
+    assert lines[start + 1 : start + 6] == [
+        "%1 = reduce %0 {axis = 0, ordered = false} : f32 {",
+        "^combine(%2: f32, %3: f32):",
+        "%4 = add_f %2, %3 : f32",
+        "yield %4",
+        "}",
+    ]
+    assert "%sum = cast_f %1 : f16" in lines
+    index = next(line.split()[0] for line in lines if "arange {start = 0, end = 8}" in line)
+    assert f"%best, %at = reduce %y, {index} {{axis = 0, ordered = false}} : i32, i32 {{" in lines
+    assert not any("reduce_" in line or "argmax" in line for line in lines)
+
+
+@pytest.mark.parametrize(("axis", "bits"), [(0, "(2, 0, 1)"), (1, "(0, 1, 2, 3, 4, 5)")])
+def test_the_bracketing_is_the_order_of_registers_lanes_and_warps(axis: int, bits: str) -> None:
+    body = f"""
+        %r = reduce %x {{axis = {axis}, ordered = false}} : tile<{(64, 8)[axis]}xf32> {{
+        ^combine(%a: f32, %b: f32):
+          %c = add_f %a, %b : f32
+          yield %c
+        }}
+    """
+    lines, changed = after(record_trees, text_of(f"%x: {PLACED}", body))
+    assert changed
+    assert any(f"tree = {bits}" in line for line in lines)
 
 
 # Special values

@@ -176,6 +176,23 @@ def test_a_path_may_be_assigned_as_text() -> None:
         assert knobs.cache_dir == Path.home() / "elsewhere"
 
 
+def test_settings_are_equal_only_where_the_values_are() -> None:
+    environment: dict[str, str] = {}
+    own = Knobs(environment)
+    names = ("device", "debug", "fuel")
+    seen = [own.settings(names)]
+    environment[PREFIX + "FUEL"] = "7"
+    seen.append(own.settings(names))
+    own.debug = False
+    seen.append(own.settings(names))
+    with own.scope(debug=True):
+        seen.append(own.settings(names))
+        with own.scope(device="cuda"):
+            seen.append(own.settings(names))
+    assert len(set(seen)) == 5 and seen[0] == (None, None, None)
+    assert own.settings(names) == seen[2] == (None, False, "7")
+
+
 def test_the_knobs_that_belong_into_a_cache_key() -> None:
     own = Knobs({})
     assert own.code_changing() == (("debug", "0"), ("max_tile_numel", "1048576"))

@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import typing
 import unittest.mock
+from pathlib import Path
 from types import FunctionType, ModuleType
 
 import pytest
@@ -34,21 +35,28 @@ def test_the_lines_are_those_of_inspect(module: ModuleType) -> None:
     assert checked > 20
 
 
+ODD = """\
 class Odd:
-    # fmt: off
     def brackets(self, a=(
-1, 2), b="""
+1, 2), b='''
 no end here
-"""):
+'''):
 # nor here
-        return a \
+        return a \\
 or b
-    # the end
-    # fmt: on
+
+# after it
+    other = 1
+"""
 
 
-def test_lines_may_begin_anywhere_inside_of_brackets_strings_and_comments() -> None:
-    source = read_source(Odd.brackets, "brackets")
+def test_lines_may_begin_anywhere_inside_of_brackets_strings_and_comments(tmp_path: Path) -> None:
+    path = tmp_path / "odd.py"
+    path.write_text(ODD)
+    space: dict[str, typing.Any] = {}
+    exec(compile(ODD, str(path), "exec"), space)
+    source = read_source(space["Odd"].brackets, "brackets")
+    assert "".join(source.lines) == "".join(ODD.splitlines(keepends=True)[1:8])
     assert source.lines[-1] == "or b\n" and source.tree.name == "brackets"
 
 

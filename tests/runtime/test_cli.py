@@ -118,6 +118,14 @@ def test_compile_prints_a_stage_alone_and_several_under_headings(source: Path) -
     ]
 
 
+def test_compile_takes_the_options_that_change_code(source: Path) -> None:
+    command = ("compile", f"{source}:add", "--signature", SIGNATURE)
+    held = cli(*command, "--maxnreg", "40", "--no-fp-fusion")
+    assert held.exit_code == 0 and ".maxnreg 40" in held.stdout
+    refused = cli(*command, "--maxnreg", "4")
+    assert refused.exit_code == 1 and "option maxnreg=4: it takes None or a whole number from 8" in refused.output
+
+
 @pytest.mark.optional("nvidia.cu13")
 def test_compile_writes_each_stage_to_a_file(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out" / "deep"

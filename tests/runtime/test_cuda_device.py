@@ -1,138 +1,24 @@
-"""GPUs: each way in which a driver or a device fails, on a made-up driver; and, where there is a GPU, the rest."""
+"""GPUs without one: each way in which a driver or a device fails, on a made-up driver."""
 
 import ctypes
-from enum import IntEnum
+import gc
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import tilewright
-import tilewright.language as tl
+from tests.runtime.fake_driver import FakeApi, Status, add, artifact, gpu
 from tilewright.lang import CompilationError, knobs
-from tilewright.runtime import ArgumentError, ArrayArgument, CudaDevice, CudaError, DeviceError, find_device
+from tilewright.runtime import ArgumentError, ArrayArgument, CudaError, DeviceError, find_device
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.devices import choose, cuda, cuda_driver
 from tilewright.runtime.devices.cuda import stream_handle, target_for
 from tilewright.runtime.devices.cuda_driver import Driver
 from tilewright.runtime.devices.cuda_memory import groups
 from tilewright.runtime.options import CompileOptions
-
-
-class Status(IntEnum):
-    """What the made-up driver returns."""
-
-    CUDA_SUCCESS = 0
-    CUDA_ERROR_NO_DEVICE = 100
-    CUDA_ERROR_INVALID_IMAGE = 200
-    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222
-    CUDA_ERROR_ILLEGAL_ADDRESS = 700
-    CUDA_ERROR_DEVICE_UNAVAILABLE = 46
-
-
-class FakeApi:
-    """A driver that keeps host memory for its own, notes its calls, and fails where it is told to."""
-
-    CUdevice_attribute = SimpleNamespace(
-        **{f"CU_DEVICE_ATTRIBUTE_{name}": name for name in cuda.ATTRIBUTES.values()},
-    )
-    CUpointer_attribute = SimpleNamespace(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL="ordinal")
-    CUfunction_attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES="shared")
-
-    def __init__(self, version: int = 13000, gpus: int = 2, **failures: Status) -> None:
-        self.version, self.gpus, self.failures = version, gpus, failures
-        self.calls: list[str] = []
-        self.launched: list[tuple[Any, ...]] = []
-        self.images: list[bytes] = []
-        self.memory: dict[int, Any] = {}
-        self.stack: list[int] = [0]
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("cu"):
-            raise AttributeError(name)
-
-        def call(*arguments: Any) -> tuple[Any, ...]:
-            self.calls.append(name)
-            if name in self.failures:
-                return (self.failures[name],)
-            result = getattr(self, f"do_{name}", lambda *_: ())(*arguments)
-            return (Status.CUDA_SUCCESS, *result)
-
-        return call
-
-    def cuGetErrorString(self, status: Status) -> tuple[Status, bytes]:
-        return Status.CUDA_SUCCESS, b"what the driver says"
-
-    def do_cuDriverGetVersion(self) -> tuple[int]:
-        return (self.version,)
-
-    def do_cuDeviceGetCount(self) -> tuple[int]:
-        return (self.gpus,)
-
-    def do_cuDeviceGet(self, ordinal: int) -> tuple[int]:
-        return (ordinal,)
-
-    def do_cuDeviceGetAttribute(self, kind: str, device: int) -> tuple[int]:
-        return ({"COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0}.get(kind, 32),)
-
-    def do_cuDevicePrimaryCtxRetain(self, device: int) -> tuple[int]:
-        return (100 + device,)
-
-    def do_cuCtxGetCurrent(self) -> tuple[int]:
-        return (self.stack[-1],)
-
-    def do_cuCtxPushCurrent(self, context: int) -> tuple[()]:
-        self.stack.append(context)
-        return ()
-
-    def do_cuCtxPopCurrent(self) -> tuple[int]:
-        return (self.stack.pop(),)
-
-    def do_cuModuleLoadData(self, image: bytes) -> tuple[int]:
-        self.images.append(image)
-        return (7,)
-
-    def do_cuModuleGetFunction(self, module: int, name: bytes) -> tuple[int]:
-        return (8,)
-
-    def do_cuMemAlloc(self, size: int) -> tuple[int]:
-        block = ctypes.create_string_buffer(size + 256)
-        address = -(-ctypes.addressof(block) // 256) * 256
-        self.memory[address] = block
-        return (address,)
-
-    def do_cuMemFree(self, address: int) -> tuple[()]:
-        del self.memory[address]
-        return ()
-
-    def do_cuMemcpyHtoD(self, target: int, source: int, size: int) -> tuple[()]:
-        ctypes.memmove(target, source, size)
-        return ()
-
-    do_cuMemcpyDtoH = do_cuMemcpyHtoD
-
-    def do_cuPointerGetAttribute(self, kind: str, address: int) -> tuple[int]:
-        return (address >> 40,)
-
-    def do_cuLaunchKernel(self, function: int, *rest: Any) -> tuple[()]:
-        *shape, pointers, extra = rest
-        self.launched.append((function, *shape, self.stack[-1], pointers))
-        return ()
-
-    do_cuLaunchCooperativeKernel = do_cuLaunchKernel
-
-
-def artifact(*types: str, **changes: Any) -> Artifact:
-    facts = {"threads": 128, "dynamic_shared": 0, "parameters": list(types), "cooperative": False, **changes}
-    made: dict[str, Any] = {"ptx": "// ptx", "cubin": b"ELF"}
-    return Artifact("key", "k", "sm_90a", made, facts, lambda: None)  # type: ignore[arg-type, return-value]
-
-
-def gpu(api: FakeApi, ordinal: int = 0) -> CudaDevice:
-    return CudaDevice(ordinal, Driver(api))
-
 
 # --- the driver ---
 
@@ -281,7 +167,8 @@ def test_a_launch_passes_shape_stream_context_and_arguments_and_does_nothing_els
     array = ArrayArgument("fp32", 0x1234, 0x1234, 4, (1,), "cuda:1", False, None)
     with device.memory([array, -1, 1.0]) as payload:
         device.launch(handle, (3, 2, 1), payload, CompileOptions(), stream=99)
-    assert api.calls == ["cuCtxGetCurrent", "cuCtxPushCurrent", "cuLaunchKernel", "cuCtxPopCurrent"]
+    context = ["cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent"]
+    assert api.calls == [*context[:2], "cuStreamIsCapturing", "cuLaunchKernel", context[2]]
     assert api.launched[0][:-1] == (8, 3, 2, 1, 128, 1, 1, 50_000, 99, 101)
     assert seen == [(0x1234).to_bytes(8, "little"), b"\xff" * 4, b"\x00\x3c"]
     assert api.stack == [0]
@@ -297,7 +184,41 @@ def test_the_callers_context_comes_back_after_a_failure_and_stays_where_it_is_th
     api.stack, api.failures = [100], {}
     api.calls.clear()
     device.launch(handle, (1, 1, 1), [], CompileOptions())
-    assert api.calls == ["cuCtxGetCurrent", "cuLaunchKernel"]
+    assert api.calls == ["cuCtxGetCurrent", "cuStreamIsCapturing", "cuLaunchKernel"]
+
+
+def test_the_module_of_a_dropped_kernel_is_unloaded_before_the_next_one_is_loaded() -> None:
+    api = FakeApi()
+    device = gpu(api)
+    first, second = device.load(artifact()), device.load(artifact())
+    del first
+    gc.collect()
+    assert api.unloaded == []  # anything may be going on at this moment
+    device.load(artifact())
+    assert api.unloaded == [(7, "relaxed")] and api.modes == ["global", "relaxed", "global"]
+    del second
+    third = device.load(artifact())
+    assert {module for module, _ in api.unloaded} == {7, 8, 9} and third.function == 8
+
+
+@pytest.mark.parametrize("how", ["captured", "the driver does not say"])
+def test_the_module_of_a_kernel_that_a_graph_may_hold_stays(how: str) -> None:
+    api = FakeApi()
+    device = gpu(api)
+    handle = device.load(artifact())
+    if how == "captured":
+        api.capturing = 1
+    else:  # as it is for the default stream while another stream is captured
+        api.failures = {"cuStreamIsCapturing": Status.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT}
+    device.launch(handle, (1, 1, 1), [], CompileOptions())
+    api.capturing, api.failures = 0, {}
+    api.calls.clear()
+    device.launch(handle, (1, 1, 1), [], CompileOptions())
+    assert "cuStreamIsCapturing" not in api.calls  # no more to learn
+    del handle
+    gc.collect()
+    device.load(artifact())
+    assert api.unloaded == []
 
 
 def test_host_arrays_are_copied_there_and_back_and_aliases_stay_aliases() -> None:
@@ -366,6 +287,124 @@ def test_the_data_chooses_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         find_device("cuda:x")
 
 
+class Place(NamedTuple):
+    """A device of torch."""
+
+    type: str
+    index: int
+
+
+class Tensor:
+    """A tensor of torch on a GPU, as far as its class and its attributes tell."""
+
+    dtype, device, shape = "torch.float32", Place("cuda", 0), (64,)
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def element_size(self) -> int:
+        return 4
+
+    def stride(self) -> tuple[int, ...]:
+        return (1,)
+
+
+Tensor.__module__ = "torch"
+
+
+class Interface:
+    """An array that speaks `__cuda_array_interface__` alone."""
+
+    def __init__(self, address: int) -> None:
+        self.address = address
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"typestr": "<f4", "shape": (64,), "data": (self.address, False), "version": 3}
+
+
+@pytest.mark.parametrize("kind", [Tensor, Interface])
+def test_a_call_like_an_earlier_one_is_a_launch_and_nothing_else(
+    kind: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    api = FakeApi(version=12090)
+    made = Driver(api)
+    for module in (cuda, cuda_driver):
+        monkeypatch.setattr(module, "driver", lambda: made)
+    monkeypatch.setattr(choose, "_open", {})
+    seen: list[int] = []
+
+    def look(function: int, *rest: Any) -> tuple[()]:
+        pointers = ctypes.cast(rest[-2], ctypes.POINTER(ctypes.c_void_p))
+        seen[:] = [int.from_bytes(ctypes.string_at(pointers[at], 8), "little") for at in range(4)]
+        return FakeApi.do_cuLaunchKernel(api, function, *rest)
+
+    api.do_cuLaunchKernel = look  # type: ignore[method-assign]
+    kernel = tilewright.jit(add.function)
+    with knobs.scope(cache_dir=tmp_path):
+        first = kernel[(4,)](kind(4096), kind(8192), kind(12288), 900, BLOCK=256)
+        assert first.device.name == "cuda:0" and seen == [4096, 8192, 12288, 900]
+        api.calls.clear()
+        assert kernel[(4,)](kind(160), kind(320), kind(480), 902, BLOCK=256) is first
+        assert seen == [160, 320, 480, 902]
+        asked = ["cuPointerGetAttribute"] * 3 if kind is Interface else []
+        context = ["cuCtxGetCurrent", "cuCtxPushCurrent", "cuCtxPopCurrent"]
+        assert api.calls == [*asked, *context[:2], "cuStreamIsCapturing", "cuLaunchKernel", context[2]]
+        assert kernel[(4,)](kind(164), kind(320), kind(480), 902, BLOCK=256) is not first
+
+
+# --- failures in the middle ---
+
+USED = (
+    "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuCtxGetCurrent",
+    "cuCtxPushCurrent", "cuModuleLoadData", "cuModuleGetFunction", "cuMemAlloc", "cuMemcpyHtoD", "cuLaunchKernel",
+    "cuMemcpyDtoH",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", USED)
+def test_a_gpu_that_is_lost_at_any_call_is_an_error_and_the_process_lives(
+    function: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    api = FakeApi(version=12090)
+    made = Driver(api)
+    monkeypatch.setattr(cuda, "driver", lambda: made)
+    monkeypatch.setattr(choose, "_open", {})
+    kernel = tilewright.jit(add.function)
+    x, out = np.ones(900, np.float32), np.zeros(900, np.float32)
+    with knobs.scope(cache_dir=tmp_path):
+        api.failures = {function: Status.CUDA_ERROR_DEVICE_UNAVAILABLE}
+        with pytest.raises(CudaError) as caught:
+            kernel.on("cuda")[(4,)](x, x, out, 900, BLOCK=256)
+        assert caught.value.code == "CUDA_ERROR_DEVICE_UNAVAILABLE" and function in str(caught.value)
+        assert "the GPU was lost, or another process has it for itself" in str(caught.value)
+        assert api.memory == {} and api.stack == [0] and not out.any()
+        api.failures = {}
+        assert kernel.on("cuda")[(4,)](x, x, out, 900, BLOCK=256).device.name == "cuda:0"
+    assert api.memory == {} and len(api.launched) == 1 + (function == "cuMemcpyDtoH")
+
+
+def test_a_launch_larger_than_the_gpus_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FakeApi()
+    device = gpu(api)
+    small, large = np.zeros(100, np.float32), np.zeros(100_000, np.float32)
+    room = 100_000
+
+    def allocate(size: int) -> tuple[Any, ...]:
+        if size > room:
+            return (Status.CUDA_ERROR_OUT_OF_MEMORY,)
+        return Status.CUDA_SUCCESS, *api.do_cuMemAlloc(size)
+
+    monkeypatch.setattr(api, "cuMemAlloc", allocate, raising=False)
+    with pytest.raises(CudaError, match="cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY.*\nhint: the GPU's memory is full"):
+        with device.memory([cuda_argument(small), cuda_argument(large)]):
+            raise AssertionError("nothing may run")
+    assert api.memory == {} and api.stack == [0]
+
+
 # --- streams ---
 
 
@@ -386,66 +425,3 @@ def test_torchs_current_stream_is_the_default_where_torch_uses_the_gpu(monkeypat
     assert stream_handle(None, 1) == 41 and stream_handle(0, 1) == 0
     streams.is_initialized = lambda: False
     assert stream_handle(None, 1) == 0
-
-
-# --- a real GPU ---
-
-
-@tilewright.jit
-def add(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    inside = offsets < n
-    x = tl.load(x_ptr + offsets, mask=inside)
-    tl.store(out_ptr + offsets, x + tl.load(y_ptr + offsets, mask=inside), mask=inside)
-
-
-@pytest.mark.gpu
-def test_gpu_host_arrays(tmp_path: Path) -> None:
-    x = np.arange(1000, dtype=np.float32)
-    out = np.zeros_like(x)
-    with knobs.scope(cache_dir=tmp_path):
-        kernel = add.on("cuda")[(4,)](x, 2 * x, out, 1000, BLOCK=256)
-    assert (out == 3 * x).all() and kernel.device.name == "cuda:0" and kernel.n_regs > 0
-
-
-@pytest.mark.gpu
-@pytest.mark.optional("torch")
-def test_gpu_torch_tensors_streams_and_graphs(tmp_path: Path) -> None:
-    torch: Any = pytest.importorskip("torch")
-    x = torch.arange(1000, dtype=torch.float32, device="cuda")
-    out = torch.zeros_like(x)
-    with knobs.scope(cache_dir=tmp_path):
-        add[(4,)](x, x, out, 1000, BLOCK=256)
-        assert (out == 2 * x).all()
-        add[(0,)](x, x, out, 1000, BLOCK=256)
-        side = torch.cuda.Stream()
-        for keywords in ({"stream": side}, {"stream": side.cuda_stream}):
-            out.zero_()
-            torch.cuda.synchronize()
-            add[(4,)](x, x, out, 1000, BLOCK=256, **keywords)
-            side.synchronize()
-            assert (out == 2 * x).all()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):  # torch itself allocates a little on entering
-            before = torch.cuda.memory_allocated()
-            add[(4,)](x, out, out, 1000, BLOCK=256)
-            assert torch.cuda.memory_allocated() == before
-        graph.replay()
-        graph.replay()
-        torch.cuda.synchronize()
-        assert (out == 4 * x).all()
-
-
-@pytest.mark.gpu
-@pytest.mark.optional("torch")
-def test_gpu_arrays_by_interface_and_mixed_places(tmp_path: Path) -> None:
-    torch: Any = pytest.importorskip("torch")
-    x = torch.arange(1000, dtype=torch.float32, device="cuda")
-    out = torch.zeros_like(x)
-    wrapped = [SimpleNamespace(__cuda_array_interface__=t.__cuda_array_interface__) for t in (x, out)]
-    with knobs.scope(cache_dir=tmp_path):
-        add[(4,)](wrapped[0], wrapped[0], wrapped[1], 1000, BLOCK=256)
-        torch.cuda.synchronize()
-        assert (out == 2 * x).all()
-        with pytest.raises(DeviceError, match="the arguments lie on cpu and cuda:0"):
-            add[(4,)](x, np.zeros(1000, np.float32), out, 1000, BLOCK=256)

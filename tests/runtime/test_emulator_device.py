@@ -10,8 +10,13 @@ import pytest
 
 import tilewright
 import tilewright.language as tl
+from tilewright.compiler import NoAssembler, nvjitlink
+from tilewright.interpreter import PtxError
+from tilewright.interpreter.numerics.casts import cast, decode
+from tilewright.interpreter.numerics.formats import FORMATS
 from tilewright.lang import knobs
 from tilewright.runtime import DeviceError, OptionError, find_device, kernel_cache
+from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.packing import packer
 
 
@@ -92,6 +97,39 @@ def test_a_kernel_that_never_ends_is_an_error() -> None:
         never_ends.on("emulator")[(1,)](np.zeros(1, np.int32))
 
 
+def test_code_that_is_no_ptx_is_an_error_and_the_process_lives() -> None:
+    device = find_device("emulator")
+    kernel = mixed.warmup(np.float32, np.float32, 190, 0.5, True, BLOCK=64, device="emulator")
+    facts, ptx = kernel.artifact.facts, kernel.artifact.ptx
+    for bad in ("no PTX at all", ptx.replace("ld.global", "ld.nowhere"), ptx[: len(ptx) // 2]):
+        with pytest.raises(PtxError, match="line"):
+            device.load(Artifact("key", "mixed", "sm_90a", {"ptx": bad}, facts, lambda: kernel.module))
+    assert (run("emulator", np.float32, 0.5, True)[:190] == np.arange(190) * 3 + 0.5).all()
+
+
+def test_without_an_assembler_kernels_run_and_only_their_cubin_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.compiler.nvjitlink.nvjitlink_candidates", list)
+    monkeypatch.setattr("tilewright.compiler.nvjitlink.library", nvjitlink.library.__wrapped__)
+    kernel = mixed.warmup(np.float32, np.float32, 190, 0.5, True, BLOCK=64, device="emulator:sm_86")
+    assert (run("emulator:sm_86", np.float32, 0.5, True)[:190] == np.arange(190) * 3 + 0.5).all()
+    with pytest.raises(NoAssembler, match="nvidia-nvjitlink is not installed"):
+        kernel.asm["cubin"]
+
+
+def test_options_reach_the_compiler() -> None:
+    kernels = {}
+    for options in ({}, {"maxnreg": 64}, {"enable_fp_fusion": False}):
+        x = np.arange(200, dtype=np.float32)
+        out = np.zeros_like(x)
+        compiled = mixed.on("emulator:sm_80")[(4,)](x, out, 190, 0.5, True, BLOCK=64, **options)
+        assert (out[:190] == x[:190] * 3 + 0.5).all()
+        kernels[tuple(options)] = compiled
+    ptx = {name: kernel.asm["ptx"] for name, kernel in kernels.items()}
+    assert ".maxnreg 64" in ptx["maxnreg",] and ".maxnreg" not in ptx[()]
+    assert "fma.rn.f32" in ptx[()] and "fma.rn.f32" not in ptx["enable_fp_fusion",]
+    assert len({kernel.key for kernel in kernels.values()}) == 3
+
+
 def test_clusters_are_refused_by_name() -> None:
     with pytest.raises(OptionError, match="option num_ctas=2: compiled kernels run in clusters of one block"):
         run("emulator", np.float32, 1.0, True, num_ctas=2)
@@ -139,6 +177,34 @@ def test_bf16_is_rounded_once() -> None:
     assert np.frombuffer(packer("bf16")(1e300), ml_dtypes.bfloat16)[0] == float("inf")
 
 
-def test_numbers_without_a_packer_are_refused() -> None:
-    with pytest.raises(tilewright.LaunchError, match="a number of type f8e5m2 can't be passed to compiled code"):
-        packer("f8e5m2")
+@pytest.mark.parametrize("name", ["f8e5m2", "f8e4m3fn", "f8e5m2fnuz", "f8e4m3fnuz", "f8e4m3b15"])
+def test_8_bit_floats_are_rounded_as_the_reference_rounds_them(name: str) -> None:
+    with np.errstate(all="ignore"):
+        codes = decode(np.arange(256, dtype=np.uint8).view(FORMATS[name].storage), name).astype(np.float64)
+    finite = np.unique(codes[np.isfinite(codes)])
+    ties = (finite[1:] + finite[:-1]) / 2
+    around = [np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf)]
+    odd = np.array([np.inf, -np.inf, np.nan, np.copysign(np.nan, -1), -0.0, 1e300, 5e-324, -5e-324])
+    values = np.concatenate([finite, ties, *around, odd])
+    wanted = cast(values, "f64", name).view(np.uint8).tobytes()
+    pack = packer(name)
+    assert b"".join(map(pack, values)).hex() == wanted.hex()
+    assert pack(3) == pack(3.0) and pack(True) == pack(1.0)
+
+
+@tilewright.jit
+def adds_small_floats(out_ptr, a: tl.float8e5, b: tl.float8e4nv, c: tl.bfloat16, d: tl.float16, e: tl.int8):
+    total = a.to(tl.float32) + b.to(tl.float32) + c.to(tl.float32) + d.to(tl.float32) + e.to(tl.float32)
+    tl.store(out_ptr, total)
+
+
+def test_small_numbers_reach_a_compiled_kernel() -> None:
+    out = np.zeros(1, np.float32)
+    for device in ("interpreter", "emulator:sm_80", "emulator:sm_90a"):
+        adds_small_floats.on(device)[(1,)](out, 1.1, 300.0, -2.5, 0.25, -7)
+        assert out[0] == 1 + 288 - 2.5 + 0.25 - 7, device
+
+
+def test_an_integer_that_no_float_holds_is_refused() -> None:
+    with pytest.raises(tilewright.LaunchError, match="argument a: an integer of 2001 bits is too large for fp8e5"):
+        adds_small_floats.on("emulator")[(1,)](np.zeros(1, np.float32), 1 << 2000, 0, 0, 0, 0)

@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+import tilewright
+import tilewright.language as tl
 from tilewright.lang import constexpr, float16, float32, float64, int1, int8, int32, int64, parse_type, uint8, uint64
 from tilewright.runtime import ArgumentError, specialize
-from tilewright.runtime.kernels import annotated_type
+from tilewright.runtime.annotations import annotated_type
 from tilewright.runtime.specialization import Rules, Specialization, describe
 
 ALIGNED = np.zeros(64, np.float32)
@@ -89,10 +91,34 @@ def test_what_no_runtime_parameter_takes(value: Any, annotation: Any, message: s
     [
         (int64, int64), ("int64", int64), ("tl.int64", int64), ("'tl.int64'", int64), ("i64", int64),
         ("*fp32", parse_type("*fp32")), (int, None), ("int", None), ("torch.Tensor", None), (None, None),
+        ("tl.pointer_type(tl.float32)", parse_type("*fp32")), ("np.float32", None), (np.float32, None),
+        ("tl.tensor", None), ("nowhere.float32", None), ("np.no_such_name", None), ("list[", None), ("anything", None),
     ],
 )  # fmt: skip
 def test_annotations(annotation: Any, type_: Any) -> None:
-    assert annotated_type(annotation) == type_
+    assert annotated_type(annotation, {"tl": tl, "np": np, "anything": 3}) == type_
+    if annotation != "tl.pointer_type(tl.float32)":
+        assert annotated_type(annotation, {}) == type_
+
+
+@pytest.mark.parametrize("space", [{"tl": tl}, {}], ids=["the language is at hand", "nobody knows what tl is"])
+def test_text_that_asks_the_language_for_what_it_has_not(space: Any) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        annotated_type("tl.int23", space)
+    assert str(caught.value) == "the annotation 'tl.int23' names no type\nhint: did you mean int32?"
+
+
+@tilewright.jit
+def misspelt(x_ptr, n: "tl.flaot32"):  # type: ignore[name-defined]  # noqa: F722
+    tl.store(x_ptr, n)
+
+
+def test_a_launch_tells_which_annotation_is_wrong() -> None:
+    with pytest.raises(ArgumentError) as caught:
+        misspelt[(1,)](ALIGNED, 3)
+    assert str(caught.value) == (
+        "misspelt: parameter n: the annotation 'tl.flaot32' names no type\nhint: did you mean float32?"
+    )
 
 
 def test_a_specialization_splits_into_types_constants_promises_and_payload() -> None:

@@ -80,6 +80,25 @@ def test_a_launch_after_it_compiles_nothing() -> None:
     assert kernel_cache.counters.llvm_calls == 1 and (out == 2 * x).all()
 
 
+@tilewright.jit
+def staged(x_ptr, n, num_stages: tl.constexpr):
+    tl.store(x_ptr, n * num_stages)
+
+
+@pytest.mark.parametrize("device", ["interpreter", "emulator"])
+def test_a_compiled_kernel_is_launched_with_every_argument_in_order(device: str) -> None:
+    """As a tutorial of Triton does it, with a parameter that has the name of an option."""
+    x = np.zeros(1, np.int32)
+    kernel = staged.warmup(x, 7, num_stages=2, num_warps=8, grid=(1,), device=device)
+    assert (kernel.metadata.num_stages, kernel.metadata.num_warps) == (2, 8)
+    kernel._init_handles()
+    assert kernel[(1, 1, 1)](x, 7, 2) is kernel and x[0] == 14
+    assert kernel[(1,)](x, 7, 3) is not kernel and x[0] == 21
+    assert staged.on(device)[(1,)](x, 7, num_stages=2, num_warps=8) is kernel and x[0] == 14
+    with pytest.raises(ArgumentError, match="missing a required argument: 'num_stages'"):
+        staged[(1,)](x, 7)
+
+
 def test_mistakes_are_those_of_a_launch() -> None:
     with pytest.raises(ArgumentError, match="missing a required argument: 'n'"):
         scale.warmup(np.float32, np.float32)
