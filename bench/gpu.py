@@ -30,6 +30,14 @@ from .records import store, surroundings
 from .rounds import interleaved
 from .sources import load_kernels
 
+
+
+def tuned(case: Case, **options: int) -> Case:
+    """A case with launch options, which its name tells."""
+    said = " ".join(f"{name.removeprefix('num_')} {value}" for name, value in options.items())
+    return replace(case, name=f"{case.name}, {said}", constants={**case.constants, **options})
+
+
 #: What is measured: every case runs under each system that compiles it.
 CASES: tuple[Callable[[], Case], ...] = (
     lambda: cases.add(2**20),
@@ -39,6 +47,12 @@ CASES: tuple[Callable[[], Case], ...] = (
     lambda: cases.dropout(2**26),
     lambda: cases.hash_bits(2**26),
     lambda: cases.scale_shift(8192, 8192),
+    lambda: tuned(cases.softmax(4096, 8192, 4096), num_warps=4),
+    lambda: tuned(cases.layernorm(4096, 8192), num_warps=4),
+    lambda: tuned(cases.matmul(4096, 4096, 4096, 128, 128, 64), num_warps=4, num_stages=3),
+    lambda: tuned(cases.matmul(4096, 4096, 4096, 128, 256, 64), num_warps=8, num_stages=3),
+    lambda: tuned(cases.attention(8, 4096, 64, 128, 64, False), num_warps=4, num_stages=2),
+    lambda: tuned(cases.attention(8, 4096, 128, 128, 64, False), num_warps=8, num_stages=2),
 )
 #: torch's own operation for the work of a kernel, on that kernel's arguments.
 LIBRARY: Mapping[str, Callable[[Any, Sequence[Any]], object]] = {
