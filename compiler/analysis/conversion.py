@@ -15,22 +15,26 @@ from math import prod
 
 from tilewright.lang import LinearLayout, tile_layouts
 
+from .pieces import Pieces, pieces
 from .placement import LANE, REGISTER, slots
 
 OFFSET = tile_layouts.OFFSET
 Vector = tuple[int, ...]
 #: The widest access of a thread and what all banks hold together, in bytes.
 VECTOR_BYTES, BANKS_BYTES = 16, 128
+#: What a conversion takes of shared memory at a time, if its pieces can be so small.
+MOST_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """`registers[r]` is the source register of register r of the result, where no thread needs another's; else the
-    tile goes through shared memory, element `memory(offset)` at each offset."""
+    tile goes through shared memory piece by piece, of each of them element `memory(offset)` at each offset."""
 
     registers: tuple[int, ...] | None
-    memory: LinearLayout | None
-    bytes: int
+    pieces: Pieces | None = None
+    memory: LinearLayout | None = None
+    bytes: int = 0
 
 
 @cache
@@ -40,8 +44,10 @@ def conversion(src: LinearLayout, dst: LinearLayout, size: int) -> Conversion:
     if all(mine == other or mine is None for mine, other in zip(want.bits, have.bits, strict=True)):
         known = {place: register for register, place in enumerate(have.registers)}
         if all(place in known for place in want.registers):
-            return Conversion(tuple(known[place] for place in want.registers), None, 0)
-    return Conversion(None, memory_layout(src, dst, size), prod(src.shape) * size)
+            return Conversion(tuple(known[place] for place in want.registers))
+    count = max(1, prod(src.shape) * size // MOST_BYTES)
+    parts = pieces(src, dst, [*_vector(src, dst, size), *src.bases[REGISTER][:2], *dst.bases[REGISTER][:2]], count)
+    return Conversion(None, parts, memory_layout(parts.src, parts.dst, size), prod(parts.src.shape) * size)
 
 
 def memory_layout(src: LinearLayout, dst: LinearLayout, size: int) -> LinearLayout:

@@ -87,20 +87,33 @@ def instruction_of(operation: Operation, target: Target) -> Mma | None:
     return found if m >= found.m and n >= found.n and k >= found.k else None
 
 
-def warps_along(m: int, n: int, num_warps: int, instruction: Mma, chained: bool) -> tuple[int, int]:
-    """How the warps share the result: all along M for a dot that feeds a dot, so that rows stay in a warp; else the
-    shape of a warp's part is kept near a square."""
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How the warps share the result of a dot: how many of them along M, along N, and over the batch; the rest, `spare`
+    times as many, are replicas."""
+
+    m: int = 1
+    n: int = 1
+    batch: int = 1
+    spare: int = 1
+
+
+def share_of(shape: Sequence[int], num_warps: int, instruction: Mma, chained: bool) -> Share:
+    """All warps along M for a dot that feeds a dot, so that rows stay in a warp; else the shape of a warp's part is
+    kept near a square. Warps that are left go over the batch."""
+    *batch, m, n = shape
     most_m, most_n = max(1, m // instruction.m), max(1, n // instruction.n)
     along_m = along_n = 1
     while along_m * along_n < num_warps:
-        part_m, part_n = m // along_m, n // along_n
-        if along_m < most_m and (chained or part_m >= part_n or along_n >= most_n):
+        if along_m < most_m and (chained or m // along_m >= n // along_n or along_n >= most_n):
             along_m *= 2
         elif along_n < most_n and not chained:
             along_n *= 2
         else:
-            along_m *= 2  # replicas
-    return along_m, along_n
+            break
+    left = num_warps // (along_m * along_n)
+    over = min(left, batch[0]) if batch else 1
+    return Share(along_m, along_n, over, left // over)
 
 
 def _bits(extent: int) -> list[int]:
@@ -125,35 +138,34 @@ def _at(rank: int, row: int, column: int) -> Vector:
     return (*([0] * (rank - 2)), row, column)
 
 
-def _warp_bits(shape: Sequence[int], warps: tuple[int, int], instruction: tuple[int, int]) -> list[Vector]:
-    """The places of the warps, along rows first. An extent of 0 makes replicas, and so does what lies outside."""
-    vectors: list[Vector] = []
-    for axis, (count, step) in enumerate(zip(warps, instruction, strict=True)):
-        for bit in _bits(count):
-            at = bit * step if bit * step < shape[len(shape) - 2 + axis] else 0
-            vectors.append(_at(len(shape), *((at, 0) if axis == 0 else (0, at))))
-    return vectors
+def _warp_bits(rank: int, share: Share, instruction: tuple[int, int]) -> list[Vector]:
+    """The places of the warps, along rows first, of an instruction of so many rows and columns: 0 for none at all."""
+    m, n = instruction
+    rows = [_at(rank, bit * m, 0) for bit in _bits(share.m)]
+    columns = [_at(rank, 0, bit * n) for bit in _bits(share.n)]
+    matrices = [(bit, *([0] * (rank - 1))) for bit in _bits(share.batch)]
+    return [*rows, *columns, *matrices, *([(0,) * rank] * len(_bits(share.spare)))]
 
 
 @cache
-def result_layout(shape: tuple[int, ...], instruction: Mma, warps: tuple[int, int]) -> LinearLayout:
+def result_layout(shape: tuple[int, ...], instruction: Mma, share: Share) -> LinearLayout:
     """Where the accumulator of a dot lives, [..., M, N].
 
-    >>> print(result_layout((16, 8), Mma(16, 8, 16, 2), (1, 1)))
+    >>> print(result_layout((16, 8), Mma(16, 8, 16, 2), Share()))
     #linear<register=[[0, 1], [8, 0]], lane=[[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp=[] -> [dim0:16, dim1:8]>
     """
     rank = len(shape)
     registers = [_at(rank, 0, 1), *([_at(rank, 8, 0)] if instruction.m == 16 else [])]
     lanes = [_at(rank, 0, 2), _at(rank, 0, 4), *(_at(rank, 1 << bit, 0) for bit in range(3))]
-    placed = _warp_bits(shape, warps, (instruction.m, instruction.n))
+    placed = _warp_bits(rank, share, (instruction.m, instruction.n))
     return _fill(shape, registers, lanes, placed, [rank - 1, rank - 2, *reversed(range(rank - 2))])
 
 
 @cache
-def operand_layout(shape: tuple[int, ...], index: int, instruction: Mma, warps: tuple[int, int]) -> LinearLayout:
+def operand_layout(shape: tuple[int, ...], index: int, instruction: Mma, share: Share) -> LinearLayout:
     """Where operand 0, [..., M, K], or operand 1, [..., K, N], of a dot lives.
 
-    >>> operand_layout((16, 16), 0, Mma(16, 8, 16, 2), (1, 1)).bases["register"]
+    >>> operand_layout((16, 16), 0, Mma(16, 8, 16, 2), Share()).bases["register"]
     ((0, 1), (8, 0), (0, 8))
     """
     rank, packed = len(shape), instruction.packed
@@ -167,7 +179,7 @@ def operand_layout(shape: tuple[int, ...], index: int, instruction: Mma, warps: 
         registers.append(at(8, 0))
     if instruction.k == 8 * packed:
         registers.append(at(0, 4 * packed))
-    placed = _warp_bits(shape, warps, (instruction.m, 0) if index == 0 else (0, instruction.n))
+    placed = _warp_bits(rank, share, (instruction.m, 0) if index == 0 else (0, instruction.n))
     inner = rank - 1 if index == 0 else rank - 2
     outer = rank - 2 if index == 0 else rank - 1
     return _fill(shape, registers, lanes, placed, [inner, outer, *reversed(range(rank - 2))])

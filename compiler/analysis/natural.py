@@ -141,14 +141,14 @@ class Naturals:
         axis: Any = operation.attributes["axis"]
         return in_order(found, axis) if operation.attributes["ordered"] else found
 
-    def _instruction(self, operation: Operation) -> tuple[dot_layouts.Mma, tuple[int, int]] | None:
+    def _instruction(self, operation: Operation) -> tuple[dot_layouts.Mma, dot_layouts.Share] | None:
         """The instruction of a dot, and how the warps share its result; None for plain multiply-adds."""
         if operation.attributes["instruction"] != "mma":
             return None
         found = dot_layouts.instruction_of(operation, self.target)
         assert found is not None
-        *_, m, n = shape_of(operation.result.type)
-        return found, dot_layouts.warps_along(m, n, self.num_warps, found, operation in self._chained)
+        shape = shape_of(operation.result.type)
+        return found, dot_layouts.share_of(shape, self.num_warps, found, operation in self._chained)
 
     def of_dot(self, operation: Operation) -> LinearLayout:
         """The layout of the result of a dot."""

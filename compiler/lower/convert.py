@@ -21,9 +21,14 @@ def _convert_layout(to: Lowering, operation: Operation) -> None:
     if plan.registers is not None:
         to.values[result] = tuple(registers[r] for r in plan.registers)
         return
-    assert plan.memory is not None
-    base = to.scratch(operation)
-    with to.only(slots(src)):
-        store_tile(to, base, plan.memory, src, element, registers)
-    to.barrier()
-    to.values[result] = load_tile(to, base, plan.memory, dst, element)
+    assert plan.memory is not None and plan.pieces is not None
+    base, pieces, moved = to.scratch(operation), plan.pieces, [""] * len(slots(dst).registers)
+    for number, (sources, results) in enumerate(pieces.registers):
+        if number:
+            to.barrier()
+        with to.only(slots(src)):
+            store_tile(to, base, plan.memory, pieces.src, element, [registers[r] for r in sources])
+        to.barrier()
+        for register, value in zip(results, load_tile(to, base, plan.memory, pieces.dst, element), strict=True):
+            moved[register] = value
+    to.values[result] = tuple(moved)

@@ -97,7 +97,7 @@ def wide(to: Lowering, element: ScalarType, register: str) -> str:
     if element == I8:
         return to.text.value(f"sext i8 {register} to i32")
     if isinstance(element, FloatType) and element.is_fp8:
-        return decode(to, element, register)
+        return decode(to, element, [register])[0]
     if isinstance(element, FloatType) and element.width == 16:
         return to.text.value(f"fpext {llvm_type(element)} {register} to float")
     return register

@@ -19,6 +19,7 @@ from tests.compiler.kernels import Sample
 from tests.compiler.test_passes import after
 from tilewright import lang
 from tilewright.compiler import TARGETS, RegistersExceeded, compile_module
+from tilewright.compiler.analysis import conversion as conversions
 from tilewright.compiler.passes.dots import choose_dots
 from tilewright.difftest.strategies.reductions import DOT_ELEMENTS, PRECISIONS
 from tilewright.interpreter import Bounded, Buffer, Options, execute
@@ -129,7 +130,7 @@ def test_float_products_are_within_their_contract(row: tuple[Any, ...]) -> None:
         assert bound.utilisation(got) <= 1, (shape, target)
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90a"])
+@pytest.mark.parametrize("target", ["sm_90a", *(pytest.param(t, marks=pytest.mark.slow) for t in ("sm_80", "sm_89"))])
 @pytest.mark.parametrize("row", [FLOAT_ROWS[i] for i in (0, 2, 4, 5, 6, 7, 9)], ids=lambda row: f"{row[2]}-{row[4]}")
 def test_as_tensor_cores_add_they_are_too(row: tuple[Any, ...], target: str) -> None:
     kind, result, operand, accumulator, precision = row
@@ -315,6 +316,33 @@ def test_an_accumulator_in_a_while_loop() -> None:
         got = sample.fresh()
         launch(compile_module(sample.module(), "sm_80", num_warps, until="ptx"), buffers(got), sample.grid)
         assert np.array_equal(wanted[1], got[1]) and got[1].max() >= 500
+
+
+# Large tiles
+
+
+def test_a_large_result_reaches_memory_in_pieces() -> None:
+    """128 KB of results on targets whose blocks have 99."""
+    sample = product_sample(np.float16, np.float32, (128, 256, 16), 16)
+    compiled = compile_module(sample.module(), "sm_86", 8, num_stages=1, until="ptx")
+    assert compiled.metadata.shared == 64 * 1024
+    arguments = sample.fresh()
+    launch(compiled, buffers(arguments), sample.grid)
+    assert bound_of(sample, F16, F32, "", "ieee").utilisation(arguments[2]) <= 1
+
+
+@pytest.mark.parametrize("num_warps", [1, 4])
+@pytest.mark.parametrize("most", [64, 512, 4096])
+def test_any_conversion_may_go_in_pieces(most: int, num_warps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversions, "MOST_BYTES", most)
+    for turned in ("", "a", "ab"):
+        sample = product_sample(np.float16, np.float16, (64, 32, 64), 64, turned=turned)
+        conversions.conversion.cache_clear()
+        try:
+            got = emulated(sample, "sm_90a", num_warps)
+        finally:
+            conversions.conversion.cache_clear()
+        assert bound_of(sample, F16, F16, turned, "ieee").utilisation(got) <= 1
 
 
 # Selection

@@ -91,6 +91,13 @@ def test_the_reference_replays_the_recorded_bracketing(shape: tuple[int, ...]) -
             assert sorted(bits) == list(range(shape[axis].bit_length() - 1))
 
 
+def test_a_launched_kernel_tells_its_bracketings() -> None:
+    sample = fold_sample((4, 32), 1)
+    kernel = folds.on("emulator:sm_90a")[(1,)](*sample.fresh(), **sample.constants, num_warps=4)
+    (first, axis, bits), (second, *rest) = kernel.metadata.trees
+    assert second == first + 1 and (axis, bits) == (1, (0, 1, 2, 3, 4)) == tuple(rest)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("num_warps", [*WARPS, 32])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
