@@ -1,14 +1,14 @@
 """The reference: what every operation means, in NumPy.
 
 `execute` runs a kernel on a grid; `run_function` evaluates one function on given values. `run_ptx` runs PTX text on the
-emulator, which loads when it is first asked for.
+emulator; `enclose` runs a kernel on all the results that the accuracy contracts allow. Both load when first asked for.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from ._lazy import EMULATOR as _EMULATOR
-from ._lazy import emulator as _emulator
+from ._lazy import LATE as _LATE
+from ._lazy import late as _late
 from .batch import Options
 from .bounded import Bounded
 from .errors import (
@@ -25,7 +25,18 @@ from .executor import Argument, execute, run_function
 from .memory import Buffer
 
 if _TYPE_CHECKING:
-    from .ptx import BarrierError, Counters, PtxError, PtxModule, TrapError, UninitializedError, load_ptx, run_ptx
+    from .interval import Enclosure, Undecided, enclose
+    from .ptx import (
+        BarrierError,
+        Counters,
+        PtxError,
+        PtxModule,
+        RaceError,
+        TrapError,
+        UninitializedError,
+        load_ptx,
+        run_ptx,
+    )
 
 __all__ = [
     "Argument",
@@ -35,6 +46,7 @@ __all__ = [
     "Counters",
     "DeadlockError",
     "DeviceAssertError",
+    "Enclosure",
     "InterpreterError",
     "LaunchError",
     "MemoryAccessError",
@@ -42,10 +54,13 @@ __all__ = [
     "OutOfFuelError",
     "PtxError",
     "PtxModule",
+    "RaceError",
     "TrapError",
+    "Undecided",
     "UninitializedError",
     "Waiting",
     "ZeroStepError",
+    "enclose",
     "execute",
     "load_ptx",
     "run_function",
@@ -54,6 +69,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _EMULATOR:
-        return getattr(_emulator(), name)
+    if name in _LATE:
+        return _late(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

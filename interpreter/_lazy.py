@@ -53,12 +53,26 @@ class _OneBlasThread:
 #: threads that wait for each other made them ten times slower.
 one_blas_thread = _OneBlasThread()
 
-#: What the room's face takes from the emulator when it is first asked for it.
-EMULATOR = frozenset("BarrierError Counters PtxError PtxModule TrapError UninitializedError load_ptx run_ptx".split())
+#: What the room's face takes from the emulator and from the domain of intervals when it is first asked for it.
+EMULATOR = frozenset(
+    "BarrierError Counters PtxError PtxModule RaceError TrapError UninitializedError load_ptx run_ptx".split()
+)
+INTERVALS = frozenset("Enclosure Undecided enclose".split())
+LATE = EMULATOR | INTERVALS
 
 
-def emulator() -> ModuleType:
-    """The PTX emulator."""
+def late(name: str) -> Any:
+    """One of the names in LATE."""
+    return getattr(_emulator() if name in EMULATOR else _intervals(), name)
+
+
+def _emulator() -> ModuleType:
     from . import ptx
 
     return ptx
+
+
+def _intervals() -> ModuleType:
+    from . import interval
+
+    return interval

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ Programs = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.in
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run, never what the result is (`seed` picks one of the orders that a kernel must allow).
+    """How to run, never what the result is (`seed` and `mma` pick one of those that a kernel must allow).
 
     debug: device assertions are checked, as in a kernel compiled with debug.
     seed: 0 runs coroutines round-robin; any other seed draws a fair pseudo-random order, the same on every machine.
@@ -30,6 +30,8 @@ class Options:
     patience: full rounds without a change of memory after which programs that spin with changing locals count as stuck.
     chunk_bytes: about how large the largest tile of a batch may be; it decides how many programs run at once.
     stdout: where device prints go; None for `sys.stdout`.
+    mma: how the PTX emulator adds the products of matrix instructions: `exact` rounds their real sum once, `hardware`
+    cuts off as the tensor cores of the module's target do.
     """
 
     debug: bool = True
@@ -38,6 +40,12 @@ class Options:
     patience: int = 1_000
     chunk_bytes: int = 1 << 21
     stdout: TextIO | None = None
+    mma: Literal["exact", "hardware"] = "exact"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an arithmetic that there is not."""
+        if self.mma not in ("exact", "hardware"):
+            raise ValueError(f"mma is 'exact' or 'hardware', found {self.mma!r}")
 
 
 class Fuel:

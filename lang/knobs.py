@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, cast, overload
 
 from ._lazy import home_path
 
@@ -98,6 +98,12 @@ def _check_path(value: object) -> Path:
         raise ValueError("no home folder") from None
 
 
+def _check_mma(value: object) -> Literal["exact", "hardware"]:
+    if value not in ("exact", "hardware"):
+        raise ValueError(value)
+    return cast('Literal["exact", "hardware"]', value)
+
+
 def _integer(minimum: int) -> Kind[int]:
     def check(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
@@ -121,6 +127,7 @@ DEVICE: Kind[str] = Kind(
     _check_device,
     _check_device,
 )
+MMA: Kind[Literal["exact", "hardware"]] = Kind("str", "'exact' or 'hardware'", _check_mma, _check_mma)
 PATH: Kind[Path] = Kind("path", "a folder, with ~ for the home folder", _check_path, _check_path)
 NATURAL = _integer(0)
 POSITIVE = _integer(1)
@@ -213,6 +220,11 @@ class Knobs:
     )
     max_tile_numel = Knob(POSITIVE, 1_048_576, "elements that one tile may have", code_changing=True)
     chunk_bytes = Knob(POSITIVE, 1 << 21, "about how many bytes the largest tile of one batch of programs may take")
+    mma = Knob(
+        MMA,
+        "exact",
+        "how the emulator sums the products of an `mma`: exactly and rounded once, or as the target's hardware does",
+    )
     print_ir = Knob(FLAG, False, "print the IR of each kernel that compiles, on standard error")
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:

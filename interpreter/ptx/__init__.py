@@ -3,14 +3,20 @@
 `load_ptx` parses and checks a module; `run_ptx` runs one of its entries on buffers. The modules, in the order of the
 work: `lexer`, `parser`, `body`, `declarations` and `syntax` (text to names resolved), `inline` and `program` (to basic
 blocks), `table` and `ops/` (what each instruction means), `site` (how one reads and writes its operands), `frame`,
-`spaces` and `machine` (threads, memory, and who runs next), `launch`.
+`spaces` and `machine` (threads, memory, and who runs next), `launch`. Matrix instructions have `fragments` (which lane
+holds what), `products` and `tensor_cores` (how they multiply and add).
+
+What is checked: `access` says what kind of access an instruction makes, `watch` looks at each one with `shadow` (the
+last accesses to every byte), `order` and `messages` (what comes before what) and tells `races`; `copies` are the
+asynchronous ones; `taint` and `marks` follow values that nobody wrote. What is counted: `traffic` and `counters`.
 """
 
 from . import ops
 from .counters import Counters
-from .errors import BarrierError, PtxError, TrapError, UninitializedError
+from .errors import BarrierError, PtxError, RaceError, TrapError, UninitializedError
 from .launch import program_of, run_ptx
 from .parser import PtxModule, parse
+from .races import Race
 from .syntax import Function, Parameter
 
 __all__ = [
@@ -20,6 +26,8 @@ __all__ = [
     "Parameter",
     "PtxError",
     "PtxModule",
+    "Race",
+    "RaceError",
     "TrapError",
     "UninitializedError",
     "load_ptx",

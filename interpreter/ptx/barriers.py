@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BarrierError
 from .frame import Frame, Index
+from .order import Arrival
 from .types import Array
 
 if TYPE_CHECKING:
@@ -20,6 +21,19 @@ BARRIERS = 16
 Threads = NDArray[np.intp]
 
 
+class _Wait(NamedTuple):
+    """Threads that wait at barriers: the basic block, the instruction, the threads, and the barrier's key of each."""
+
+    number: int
+    site: Site
+    threads: Threads
+    keys: Threads
+
+    def only(self, chosen: NDArray[np.bool_]) -> _Wait:
+        """Some of the threads."""
+        return self._replace(threads=self.threads[chosen], keys=self.keys[chosen])
+
+
 class Barriers:
     """All barriers of a chunk. A barrier's key is its thread block, in the chunk, times 16, plus its number."""
 
@@ -28,7 +42,8 @@ class Barriers:
         keys = frame.blocks * BARRIERS
         self._arrived = np.zeros(keys, np.int64)
         self._wanted = np.zeros(keys, np.int64)  # 0: all threads of the block that have not exited
-        self._waits: list[tuple[int, Site, Threads, Threads]] = []  # block, site, threads, keys
+        self._waits: list[_Wait] = []
+        self._arrivals: list[Arrival] = []
 
     @property
     def waiting(self) -> bool:
@@ -37,13 +52,26 @@ class Barriers:
 
     def places(self) -> Iterator[tuple[int, Threads]]:
         """The basic blocks where threads wait, with them."""
-        for number in sorted({wait[0] for wait in self._waits}):
-            yield number, np.sort(np.concatenate([wait[2] for wait in self._waits if wait[0] == number]))
+        for number in sorted({wait.number for wait in self._waits}):
+            yield number, np.sort(np.concatenate([wait.threads for wait in self._waits if wait.number == number]))
+
+    def state(self, thread: int) -> str:
+        """How many have arrived at the barrier where a thread waits, of how many, and who never will."""
+        key = next((int(key) for wait in self._waits for key in wait.keys[wait.threads == thread]), None)
+        if key is None:
+            return ""
+        block = self._frame.alive.reshape(self._frame.blocks, -1)[key // BARRIERS]
+        alive = int(block.sum())
+        gone = f", and {len(block) - alive} threads of the block have exited" if alive < len(block) else ""
+        wanted = int(self._wanted[key]) or alive
+        return f"; barrier {key % BARRIERS} has {self._arrived[key]} of {wanted} arrivals{gone}"
 
     def passes(self, index: Index, wanted: int) -> bool:
         """Whether all threads of the chunk arrive at once at an unused barrier, so that none has to wait."""
-        whole = index is None and not self._waits and not self._arrived.any()
-        return whole and wanted in (0, self._frame.threads)
+        whole = index is None and not self._waits and not self._arrived.any() and wanted in (0, self._frame.threads)
+        if whole and self._frame.watch is not None:
+            self._frame.watch.order.whole()
+        return whole
 
     def arrive(self, site: Site, number: int, index: Index, barrier: Array, wanted: Array, stays: bool) -> None:
         """Threads arrive at the barriers of their numbers; with `stays` they wait there, at basic block `number`."""
@@ -63,7 +91,9 @@ class Barriers:
             raise site.fault(BarrierError, what, frame, int(threads[at]))
         self._wanted[keys] = wanted
         if stays:
-            self._waits.append((number, site, threads, keys))
+            self._waits.append(_Wait(number, site, threads, keys))
+        elif frame.watch is not None:
+            self._arrivals.append(Arrival(keys, frame.watch.order.known(threads)))
         self._release()
 
     def threads_left(self) -> None:
@@ -79,36 +109,37 @@ class Barriers:
             return
         self._arrived[done] = 0
         self._wanted[done] = 0
-        waits, self._waits = self._waits, []
-        freed: list[tuple[int, Site, Threads]] = []
-        for number, site, threads, keys in waits:
-            out = done[keys]
-            if out.any():
-                freed.append((number, site, threads[out]))
-            if not out.all():
-                self._waits.append((number, site, threads[~out], keys[~out]))
+        freed = [wait.only(done[wait.keys]) for wait in self._waits]
+        self._waits = [rest for wait in self._waits if len((rest := wait.only(~done[wait.keys])).threads)]
+        freed = [wait for wait in freed if len(wait.threads)]
         self._check_warps(freed)
-        for number, _, threads in freed:
-            self._machine.go(number + 1, threads)
+        self._order(done, freed)
+        for wait in freed:
+            self._machine.leave(wait.number, wait.threads)
 
-    def _check_warps(self, freed: list[tuple[int, Site, Threads]]) -> None:
+    def _order(self, done: NDArray[np.bool_], freed: list[_Wait]) -> None:
+        """What threads did before their barrier comes before what others do behind it."""
+        if self._frame.watch is not None and freed:
+            keys = np.concatenate([wait.keys for wait in freed])
+            threads = np.concatenate([wait.threads for wait in freed])
+            self._frame.watch.order.meet(keys, threads, [part.only(done[part.keys]) for part in self._arrivals])
+        self._arrivals = [rest for part in self._arrivals if len((rest := part.only(~done[part.keys])).keys)]
+
+    def _check_warps(self, freed: list[_Wait]) -> None:
         """An aligned barrier must be executed by all threads of a warp together, in one instruction."""
-        aligned = [entry for entry in freed if _is_aligned(entry[1])]
+        aligned = [wait for wait in freed if _is_aligned(wait.site)]
         if not aligned:
             return
-        warp, alive = self._machine.warp, self._frame.alive
+        warp, alive = self._frame.warp, self._frame.alive
         present = np.bincount(warp[alive], minlength=int(warp[-1]) + 1)
-        sites: dict[int, list[Threads]] = {}
-        for number, _, threads in aligned:
-            sites.setdefault(number, []).append(threads)
-        for number, groups in sites.items():
-            threads = np.concatenate(groups)
+        for number in {wait.number for wait in aligned}:
+            threads = np.concatenate([wait.threads for wait in aligned if wait.number == number])
             here = np.bincount(warp[threads], minlength=len(present))
             short = (here > 0) & (here < present)
             if short.any():
                 thread = int(threads[np.argmax(short[warp[threads]])])
                 which = int(warp[thread])
-                site = next(entry[1] for entry in aligned if entry[0] == number)
+                site = next(wait.site for wait in aligned if wait.number == number)
                 what = (
                     f"only {here[which]} of the {present[which]} threads of a warp are at `{site.instruction.opcode}`"
                 )

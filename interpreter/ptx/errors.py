@@ -2,16 +2,23 @@
 
 PtxError                  the text: its line, with a caret under the place
 InterpreterError
-    UninitializedError    an instruction reads a register that its thread never wrote
+    UninitializedError    a value from a register or from shared memory that nobody wrote is stored, or decides an
+                          address, a branch or a barrier
     BarrierError          a barrier or warp instruction that the threads do not execute together as they must
+    RaceError             accesses to the same bytes that nothing orders, or a copy's result used before its wait
     TrapError             the kernel executed `trap` or `brkpt`
 """
 
 from __future__ import annotations
 
-from tilewright.lang import TilewrightError
+from typing import TYPE_CHECKING
 
-from ..errors import InterpreterError
+from tilewright.lang import Location, TilewrightError
+
+from ..errors import InterpreterError, Program
+
+if TYPE_CHECKING:
+    from .races import Race
 
 
 class PtxError(TilewrightError):
@@ -35,11 +42,19 @@ class PtxError(TilewrightError):
 
 
 class UninitializedError(InterpreterError):
-    """An instruction reads a register that its thread never wrote."""
+    """A value that nobody wrote is stored, or decides an address, a branch or a barrier."""
 
 
 class BarrierError(InterpreterError):
     """A barrier or a warp instruction that the threads do not execute together as they must."""
+
+
+class RaceError(InterpreterError):
+    """Accesses to the same bytes that nothing orders. `races` has one entry for each pair of source lines."""
+
+    def __init__(self, what: str, location: Location, program: Program, races: tuple[Race, ...]) -> None:
+        super().__init__(what, location, program)
+        self.races = races
 
 
 class TrapError(InterpreterError):

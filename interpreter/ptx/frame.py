@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 from .types import CARRIERS, Array
 
 if TYPE_CHECKING:
+    from .copies import Copies
     from .launch import Launch
     from .program import Program
+    from .taint import Holes, Taint
+    from .watch import Watch
 
 Index = NDArray[np.intp] | None
 """Threads of a chunk, ascending; None for all of them."""
@@ -32,7 +35,13 @@ def spread(values: Array, count: int) -> Array:
 
 
 class Frame:
-    """The state of `blocks` thread blocks, from block number `first` of the grid on (x varies fastest)."""
+    """The state of `blocks` thread blocks, from block number `first` of the grid on (x varies fastest).
+
+    `copies` are those in flight. `watch` checks accesses, None for a launch without checks; `holes` is what it has just
+    found unwritten, and `taint` where in the registers such values are.
+    """
+
+    copies: Copies
 
     def __init__(self, launch: Launch, program: Program, first: int, blocks: int) -> None:
         self.launch = launch
@@ -42,13 +51,16 @@ class Frame:
         self.threads = launch.block[0] * launch.block[1] * launch.block[2]
         self.count = blocks * self.threads
         self.registers: list[Any] = [None] * len(program.registers)
-        self.defined: dict[int, NDArray[np.bool_]] = {
-            index: np.zeros(self.count, np.bool_) for index in program.tracked
-        }
+        for number in program.tracked:
+            self.registers[number] = np.zeros(1, CARRIERS[program.registers[number].bits])
         self.shared = launch.shared_rows(blocks)
         self.local = launch.local_rows(self.count)
         self.alive = np.ones(self.count, np.bool_)
+        self.watch: Watch | None = None
+        self.holes: Holes | None = None
+        self.taint: Taint | None = None
         self._number: NDArray[np.intp] | None = None
+        self._warp: NDArray[np.intp] | None = None
         self._specials: dict[str, Array] = {}
 
     @property
@@ -57,6 +69,14 @@ class Frame:
         if self._number is None:
             self._number = np.arange(self.count)
         return self._number
+
+    @property
+    def warp(self) -> NDArray[np.intp]:
+        """The warp of each thread, numbered through the chunk."""
+        if self._warp is None:
+            number, threads = self.number, self.threads
+            self._warp = number // threads * -(-threads // WARP) + number % threads // WARP
+        return self._warp
 
     def indices(self, index: Index) -> NDArray[np.intp]:
         """The threads that an index stands for."""

@@ -11,38 +11,46 @@ import numpy as np
 import numpy.typing as npt
 
 from ..batch import Options
-from ..errors import LaunchError
+from ..errors import InterpreterError, LaunchError
 from ..memory import Buffer, Memory
+from .copies import Copies
 from .counters import Counters, Tally
+from .errors import RaceError
 from .frame import Frame, Triple
 from .machine import Machine
 from .parser import PtxModule
 from .program import Program
+from .shadow import THREAD
 from .spaces import Rows
 from .specials import value_of
 from .syntax import Parameter
+from .taint import Taint
 from .types import TYPES
+from .watch import History, Watch
 
 Argument = Buffer | int | float | bytes
 
 _MAX_THREADS = 1024
 _MAX_SHARED = 232_448 + 1024
+_GRANULES = 1 << 22
+"""How many pieces of shared memory are watched at once, at 24 bytes each."""
 _UNSET = 0xA5
 """What shared and local memory hold before anything was stored."""
 
 
 class Launch:
-    """What all chunks of a launch share. `fuel` is the budget of instructions, None for no limit."""
+    """What all chunks of a launch share."""
 
     def __init__(
         self, program: Program, grid: Triple, block: Triple, memory: Memory, parameters: bytes, dynamic_shared: int,
-        fuel: int | None, stdout: TextIO,
+        options: Options, stdout: TextIO,
     ) -> None:  # fmt: skip
         self.program, self.grid, self.block, self.memory = program, grid, block, memory
         self.dynamic_shared = dynamic_shared
         self.shared_bytes = program.shared_bytes + dynamic_shared
-        self.fuel, self.stdout = fuel, stdout
+        self.fuel, self.mma, self.stdout = options.fuel, options.mma, stdout
         self.issued = 0
+        self.history: History | None = None
         self.parameters = Rows(1, len(parameters), 0, 0)
         self.parameters.bytes[: len(parameters)] = np.frombuffer(parameters, np.uint8)
 
@@ -68,16 +76,20 @@ def run_ptx(
     options: Options | None = None,
     shared_bytes: int = 0,
     stdout: TextIO | None = None,
+    checks: bool = True,
 ) -> Counters:
     """Run an entry of a module on a grid of blocks, each (x, y, z) or fewer numbers.
 
     A Buffer is passed as its address; a number as the parameter's type has it; bytes as they are. `options.fuel` is the
     budget of instructions, each counted once for all threads that run it together; `options.chunk_bytes` decides how
-    many blocks run at once. `shared_bytes` is the dynamic shared memory of a block. Device prints go to `stdout`.
+    many blocks run at once, `options.mma` how matrix instructions add. `shared_bytes` is the dynamic shared memory of a
+    block. Device prints go to `stdout`. `options.seed` picks one of the orders in which threads may run and copies be
+    done. Without `checks`, or with more than 2**30 threads, nobody looks for races and values that were never written,
+    or counts traffic.
 
     Raises LaunchError when the arguments or the launch do not fit the entry, PtxError for what the emulator does not
-    know, MemoryAccessError, UninitializedError, BarrierError, TrapError, DeviceAssertError for what the kernel does
-    wrong, and OutOfFuelError.
+    know, MemoryAccessError, UninitializedError, BarrierError, RaceError, TrapError, DeviceAssertError for what the
+    kernel does wrong, and OutOfFuelError. Races are told when the launch has ended, in one way or another.
     """
     options = options or Options()
     program = program_of(module, entry)
@@ -87,15 +99,39 @@ def run_ptx(
     memory = Memory([*buffers, *_module_buffers(program)])
     parameters = _packed(program, arguments)
     out = stdout or options.stdout or sys.stdout
-    launch = Launch(program, *extent, memory, parameters, shared_bytes, options.fuel, out)
+    launch = Launch(program, *extent, memory, parameters, shared_bytes, options, out)
     threads = extent[1][0] * extent[1][1] * extent[1][2]
     blocks = extent[0][0] * extent[0][1] * extent[0][2]
+    launch.history = History(program.accesses, blocks) if checks and threads * blocks <= THREAD else None
     at_once = max(1, (options.chunk_bytes >> 6) // threads)
+    if launch.history is not None:
+        at_once = min(at_once, max(1, _GRANULES // max(1, launch.shared_bytes >> launch.history.bits["shared"])))
     tally = Tally(program)
     with np.errstate(all="ignore"):
         for first in range(0, blocks, at_once):
-            Machine(Frame(launch, program, first, min(at_once, blocks - first)), tally).run()
+            _run_chunk(launch, Frame(launch, program, first, min(at_once, blocks - first)), tally, options.seed)
+    if launch.history is not None:
+        launch.history.races.check()
     return tally.counters(launch.issued)
+
+
+def _run_chunk(launch: Launch, frame: Frame, tally: Tally, seed: int) -> None:
+    """Run some blocks to their end. What goes wrong after a race is told as the race."""
+    frame.copies = Copies(frame, seed)
+    if launch.history is not None:
+        frame.watch = Watch(frame, launch.history, tally.traffic)
+        frame.taint = Taint(frame) if launch.program.tracked else None
+    try:
+        Machine(frame, tally, seed).run()
+        frame.copies.wait(None, None)
+        if frame.watch is not None:
+            frame.watch.order.end()
+    except RaceError:
+        raise
+    except InterpreterError as error:
+        if launch.history is not None:
+            launch.history.races.check(error)
+        raise
 
 
 def program_of(module: PtxModule, entry: str) -> Program:

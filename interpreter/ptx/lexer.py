@@ -7,7 +7,10 @@ literal, or `0f`/`0d` with the bits), `string`, and one kind for each mark of pu
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import NamedTuple, NoReturn
+
+from tilewright.lang import Location
 
 from .errors import PtxError
 
@@ -38,10 +41,17 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self._breaks: list[int] | None = None
 
     def line_of(self, offset: int) -> int:
         """The 1-based line of an offset."""
-        return self.text.count("\n", 0, offset) + 1
+        if self._breaks is None:
+            self._breaks = [found.start() for found in re.finditer("\n", self.text)]
+        return bisect_left(self._breaks, offset) + 1
+
+    def place(self, offset: int) -> Location:
+        """The line and column of an offset, as a place in a source called `PTX`."""
+        return Location("PTX", self.line_of(offset), offset - self.text.rfind("\n", 0, offset))
 
     def error(self, what: str, offset: int) -> PtxError:
         """The error for a place."""

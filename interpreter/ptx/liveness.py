@@ -62,20 +62,7 @@ def successors(program: Program, block: Block) -> set[int]:
 
 
 def maybe_unwritten(program: Program) -> frozenset[int]:
-    """The registers that may be read unwritten.
-
-    A guarded write does not count. Nor does a move from such a register: it carries what it finds, so its target
-    needs watching too, and the analysis runs until no further register is found.
-    """
-    tracked: set[int] = set()
-    while True:
-        found = _unwritten_reads(program, tracked) - tracked
-        if not found:
-            return frozenset(tracked)
-        tracked |= found
-
-
-def _unwritten_reads(program: Program, tracked: set[int]) -> set[int]:
+    """The registers that may be read unwritten. A guarded write does not count."""
     every = set(range(len(program.registers)))
     written: list[set[int] | None] = [None] * len(program.blocks)
     written[0] = set()
@@ -85,7 +72,7 @@ def _unwritten_reads(program: Program, tracked: set[int]) -> set[int]:
         block = program.blocks[number]
         after = set(written[number] or ())
         for instruction, _, _ in block.instructions:
-            after |= _certain(instruction, tracked)
+            after |= _certain(instruction)
         for target in successors(program, block):
             old = written[target]
             new = after if old is None else old & after
@@ -97,14 +84,10 @@ def _unwritten_reads(program: Program, tracked: set[int]) -> set[int]:
         before = every if start is None else set(start)
         for instruction, _, _ in block.instructions:
             found |= reads(instruction) - before
-            before |= _certain(instruction, tracked)
-    return found
+            before |= _certain(instruction)
+    return frozenset(found)
 
 
-def _certain(instruction: Instruction, tracked: set[int]) -> set[int]:
+def _certain(instruction: Instruction) -> set[int]:
     """The registers that an instruction writes for certain."""
-    if instruction.guard is not None:
-        return set()
-    if instruction.opcode.startswith("mov.") and reads(instruction) & tracked:
-        return set()
-    return writes(instruction)
+    return writes(instruction) if instruction.guard is None else set()

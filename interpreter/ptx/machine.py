@@ -3,11 +3,14 @@
 Threads that stand at the start of the same basic block run it together. Of the blocks where threads stand, the one
 that comes first in the text runs, so that threads that parted in a branch or left a loop at different times meet again
 behind it. Now and then another one runs instead, so that threads which spin on what others must do don't starve them.
+A seed other than 0 draws blocks, and lets some warps fall behind; lanes of a warp that stand together stay together.
 """
 
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +19,16 @@ from ..errors import OutOfFuelError, place
 from .barriers import Barriers
 from .counters import Tally
 from .errors import BarrierError
-from .frame import WARP, Frame, Index
+from .frame import Frame, Index
+from .taint import Taint
+
+if TYPE_CHECKING:
+    from .program import Block
 
 _FAIR = 256
 """How many basic blocks run in a row by their place in the text."""
+_CHANCE = 0.25
+"""With a seed, how likely another block than the first one runs, or only some of the warps that stand at it."""
 
 Threads = NDArray[np.intp]
 
@@ -27,23 +36,15 @@ Threads = NDArray[np.intp]
 class Machine:
     """The threads of a frame, by the basic block that they are to run next."""
 
-    def __init__(self, frame: Frame, tally: Tally) -> None:
+    def __init__(self, frame: Frame, tally: Tally, seed: int) -> None:
         self.frame = frame
+        self._random = Random(seed) if seed else None
         self.tally = tally
         self.blocks = frame.program.blocks
         self.barriers = Barriers(self, frame)
         self._ready: dict[int, list[Index]] = {}
         self._order: list[int] = []
         self._held: dict[int, Threads] = {}
-        self._warp: Threads | None = None
-
-    @property
-    def warp(self) -> Threads:
-        """The warp of each thread, numbered through the chunk."""
-        if self._warp is None:
-            number, threads = self.frame.number, self.frame.threads
-            self._warp = number // threads * -(-threads // WARP) + number % threads // WARP
-        return self._warp
 
     @property
     def all_waiting(self) -> bool:
@@ -58,30 +59,53 @@ class Machine:
             turn += 1
             number = self._next(turn)
             index = self._take(number)
+            if self._random is not None:
+                index = self._some(number, index)
             block = self.blocks[number]
             cost = len(block.instructions)
             launch.issued += cost
             if launch.fuel is not None and launch.issued > launch.fuel:
                 what = f"still running after {launch.fuel} instructions, the budget of the launch (options.fuel)"
-                raise OutOfFuelError(what, block.location, frame.block_of(int(frame.indices(index)[0])))
+                raise OutOfFuelError(what, frame.program.line_of(block), frame.block_of(int(frame.indices(index)[0])))
+            frame.copies.drift()
             if block.gate is not None:
+                if frame.taint is not None:
+                    frame.taint.arrive(block, index)
                 index = block.gate(self, frame, index)
                 if index is not None and not len(index):
                     self._check()
                     continue
-            self.tally.add(number, index, self)
-            for step in block.steps:
-                step(frame, index)
+            self.tally.add(number, index, frame)
+            self._steps(block, index)
             assert block.end is not None
             block.end(self, frame, index)
             self._check()
+
+    def _steps(self, block: Block, index: Index) -> None:
+        """Run the instructions of a block, but for its end."""
+        frame = self.frame
+        if frame.taint is not None:
+            frame.taint.run(block, 0, index)
+            return
+        for number, step in enumerate(block.steps):
+            step(frame, index)
+            if frame.holes is not None:
+                frame.taint = Taint(frame)
+                frame.taint.begin(block.instructions[number][0], frame.holes)
+                frame.taint.run(block, number + 1, index)
+                return
 
     def _check(self) -> None:
         if not self._order and (self._held or self.barriers.waiting):
             self._stuck()
 
     def _next(self, turn: int) -> int:
-        """The block to run: the first one; at every so manieth turn another."""
+        """The block to run: the first one; at every so manieth turn, or by the luck of a seed, another."""
+        if self._random is not None and self._random.random() < _CHANCE:
+            number = self._random.choice(sorted(self._order))
+            self._order.remove(number)
+            heapify(self._order)
+            return number
         if turn % _FAIR or len(self._order) == 1:
             return heappop(self._order)
         number = sorted(self._order)[turn // _FAIR % len(self._order)]
@@ -92,6 +116,18 @@ class Machine:
     def _take(self, number: int) -> Index:
         groups = self._ready.pop(number)
         return groups[0] if len(groups) == 1 else self.merged([g for g in groups if g is not None])
+
+    def _some(self, number: int, index: Index) -> Index:
+        """All threads that stand at a block, or those of some warps; the others come back to it."""
+        assert self._random is not None
+        if self._random.random() >= _CHANCE:
+            return index
+        threads, salt = self.frame.indices(index), self._random.getrandbits(32) | 1
+        chosen = (self.frame.warp[threads] + 1) * salt >> 16 & 1 != 0
+        if not chosen.any() or chosen.all():
+            return index
+        self.go(number, threads[~chosen])
+        return threads[chosen]
 
     def merged(self, groups: list[Threads]) -> Index:
         """Several groups of threads as one."""
@@ -114,6 +150,11 @@ class Machine:
             heappush(self._order, number)
         else:
             groups.append(index)
+
+    def leave(self, number: int, index: Threads) -> None:
+        """Threads have waited long enough at the gate of a block."""
+        self.tally.add(number, index, self.frame)
+        self.go(number + 1, index)
 
     def finish(self, index: Index) -> None:
         """Threads have exited."""
@@ -138,8 +179,10 @@ class Machine:
         for block, index in sorted(waits, key=lambda wait: -len(wait[1])):
             opcode = block.instructions[0][0].opcode
             thread = int(index[0])
+            state = self.barriers.state(thread)
             who = f"for example thread {frame.thread_of(thread)} of block {frame.block_of(thread)}"
-            lines.append(f"  {place(block.location)}: {len(index)} threads wait in `{opcode}`, {who}")
+            where = place(frame.program.line_of(block))
+            lines.append(f"  {where}: {len(index)} threads wait in `{opcode}`, {who}{state}")
         first = max(waits, key=lambda wait: len(wait[1]))
         what = "every thread that has not exited waits for others\n" + "\n".join(lines)
-        raise BarrierError(what, first[0].location)
+        raise BarrierError(what, frame.program.line_of(first[0]))

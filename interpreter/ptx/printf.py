@@ -8,9 +8,10 @@ import struct
 import numpy as np
 
 from ..errors import DeviceAssertError
+from .access import unwatched
 from .frame import Frame, Index
 from .site import Site
-from .spaces import Access, resolve
+from .spaces import resolve
 from .syntax import Operand, VariableRef
 from .table import Step
 
@@ -29,7 +30,7 @@ class Memory:
 
     def read(self, address: int, size: int, space: str = "generic") -> bytes:
         """Some bytes at an address that is a multiple of their number."""
-        access = Access(self.site, np.dtype(f"u{size}"), size, "load of", False)
+        access = unwatched(self.site, size, writes=False)
         (cells,) = resolve(access, space, self.frame, self.thread, np.array([address], np.uint64))
         return cells.view[cells.position].tobytes()
 
@@ -71,7 +72,7 @@ def _store(site: Site, frame: Frame, thread: int, result: Operand, value: int) -
     """Set the 32-bit result of a call."""
     assert isinstance(result, VariableRef)
     address = site.program.address_of(result.variable)
-    access = Access(site, np.dtype(np.uint32), 4, "store of", True)
+    access = unwatched(site, 4, writes=True)
     (cells,) = resolve(access, "local", frame, np.array([thread]), np.array([address], np.uint64))
     cells.view[cells.position] = value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from tilewright.lang import UNKNOWN_LOCATION, Location
 
+from .access import Access
+from .counters import Executed, instructions_of
 from .frame import Frame, Index
 from .inline import flatten
 from .liveness import maybe_unwritten
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """Instructions that run one after the other. `families` counts them by class."""
+    """Instructions that run one after the other."""
 
     number: int
     instructions: list[tuple[Instruction, Form, Modifiers]] = field(
@@ -37,16 +40,6 @@ class Block:
     gate: Gate | None = None
     steps: tuple[Step, ...] = ()
     end: End | None = None
-
-    @property
-    def families(self) -> Counter[str]:
-        """How many instructions of each class it has."""
-        return Counter(form.family for _, form, _ in self.instructions)
-
-    @property
-    def location(self) -> Location:
-        """The source line of the first instruction."""
-        return self.instructions[0][0].location if self.instructions else UNKNOWN_LOCATION
 
 
 class Layout:
@@ -91,11 +84,22 @@ class Program:
             v: _allocated(v) for v in (*module.variables.values(), *flat.variables) if v.space in ("global", "const")
         }
         self._fill_pointers()
+        self.accesses: list[Access] = []
         self.blocks: list[Block] = []
         self.block_of_label: dict[int, int] = {}
         self._split(flat.items)
         self.tracked = maybe_unwritten(self)
         self._compile()
+
+    @cached_property
+    def executed(self) -> tuple[Executed, ...]:
+        """What the counters need to know of each instruction."""
+        return instructions_of(self)
+
+    @cached_property
+    def families(self) -> list[Counter[str]]:
+        """How many instructions of each class each block has."""
+        return [Counter(form.family for _, form, _ in block.instructions) for block in self.blocks]
 
     @property
     def shared_bytes(self) -> int:
@@ -115,6 +119,15 @@ class Program:
     def is_entry_parameter(self, variable: Variable) -> bool:
         """Whether a `.param` variable is a parameter of the entry."""
         return variable in self._parameters
+
+    def location_of(self, instruction: Instruction) -> Location:
+        """The line of the kernel's source that an instruction comes from, or its line in the PTX if no `.loc` says."""
+        location = instruction.location
+        return location if location.line else self.module.source.place(instruction.offset)
+
+    def line_of(self, block: Block) -> Location:
+        """The line of a block's first instruction."""
+        return self.location_of(block.instructions[0][0]) if block.instructions else UNKNOWN_LOCATION
 
     def address_of(self, variable: Variable, generic: bool = False) -> int:
         """The address of a variable in its space, or as a generic address."""

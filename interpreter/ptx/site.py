@@ -11,7 +11,6 @@ from tilewright.lang import Location
 
 from ..errors import InterpreterError
 from .declarations import float_bits
-from .errors import UninitializedError
 from .frame import Frame, Index
 from .specials import SPECIALS, reader_of
 from .syntax import Immediate, Instruction, Negated, Operand, Register, Sink, Special, VariableRef
@@ -38,8 +37,8 @@ class Site:
 
     @property
     def location(self) -> Location:
-        """The line of the kernel's source."""
-        return self.instruction.location
+        """The line of the kernel's source, or of the PTX where that does not say."""
+        return self.program.location_of(self.instruction)
 
     def fail(self, what: str) -> NoReturn:
         """Report a mistake in the text."""
@@ -90,25 +89,10 @@ class Site:
         if register.bits != type_.bits and not (wider and register.bits > type_.bits):
             self.fail(f"`{register.name}` has {_bits(register.bits)}, `{self.instruction.opcode}` needs {type_.bits}")
         number = register.index
-        read = self._checked(register) if number in self.program.tracked else _plain(number)
+        read = _plain(number)
         if register.bits == type_.bits:
             return read
         return lambda frame, index: resized(read(frame, index), type_.bits)
-
-    def _checked(self, register: Register) -> Read:
-        """How to read a register that some path may leave unwritten."""
-        number = register.index
-
-        def read(frame: Frame, index: Index) -> Array:
-            defined = frame.defined[number] if index is None else frame.defined[number][index]
-            if not defined.all():
-                thread = int(frame.indices(index)[np.argmin(defined)])
-                what = f"`{self.instruction.opcode}` reads `{register.name}`, which was never written"
-                raise self.fault(UninitializedError, what, frame, thread)
-            bits = frame.registers[number]
-            return bits if index is None or len(bits) == 1 else bits[index]
-
-        return read
 
     def _immediate(self, operand: Immediate, type_: PtxType) -> int:
         if operand.kind == "int":
@@ -135,18 +119,15 @@ class Site:
         if operand.bits != type_.bits and not (wider and operand.bits > type_.bits):
             self.fail(f"`{operand.name}` has {_bits(operand.bits)}, `{self.instruction.opcode}` needs {type_.bits}")
         number, bits, to_bits, signed = operand.index, operand.bits, type_.write, type_.signed
-        tracked = number in self.program.tracked
 
         def write(frame: Frame, index: Index, values: Array) -> None:
             frame.write(number, index, resized(to_bits(values), bits, signed), bits)
-            if tracked:
-                frame.defined[number][slice(None) if index is None else index] = True
 
         return write
 
 
 def _plain(number: int) -> Read:
-    """How to read a register that is certainly written."""
+    """How to read a register."""
 
     def read(frame: Frame, index: Index) -> Array:
         bits = frame.registers[number]

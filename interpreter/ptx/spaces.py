@@ -2,11 +2,13 @@
 
 Generic addresses are the real ones for global memory; shared, local and parameter memory have windows far above any
 real address. Every access resolves its addresses to elements of typed views (`Cells`) before anything is touched.
+`load`, `store` and `update` are the ways to memory: what is checked and counted about an access, they see.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +16,9 @@ from numpy.typing import NDArray
 from ..errors import MemoryAccessError
 from ..memory import Buffer, Memory
 from ..numerics import FORMATS
+from .access import Access
 from .frame import Frame, Index
 from .types import Array
-
-if TYPE_CHECKING:
-    from .site import Site
 
 WINDOWS = {"shared": 0x7D00_0000_0000_0000, "local": 0x7E00_0000_0000_0000, "param": 0x7F00_0000_0000_0000}
 """Where the generic addresses of a space begin."""
@@ -30,11 +30,17 @@ _ITEM_BYTES |= {f"{sign}int{bits}": bits // 8 for sign in ("", "u") for bits in 
 
 
 class Cells(NamedTuple):
-    """Elements that some threads touch: a typed view, positions in it, and which of the threads (None for all)."""
+    """Elements that some threads touch: a typed view, positions in it, and which of the threads (None for all).
+
+    home: the memory that the view shows. start: the byte at which the view begins, counted from the last multiple of 16
+    at or below the start of that memory.
+    """
 
     view: Array
     position: NDArray[np.intp]
     chosen: NDArray[np.intp] | None
+    home: Buffer | Rows
+    start: int = 0
 
 
 class Rows:
@@ -55,20 +61,57 @@ class Rows:
         return found
 
 
-class Access(NamedTuple):
-    """A kind of access: the instruction, the type of an element, the bytes it touches, and whether it writes."""
-
-    site: Site
-    dtype: np.dtype[np.generic]
-    size: int
-    verb: str
-    writes: bool
-
-
 def window_of(addresses: Array) -> Array:
     """Which window a generic address lies in: 0 shared, 1 local, 2 parameters, 3 global."""
     top = (addresses >> _SPAN).astype(np.int64) - 0x7D
     return np.where((top >= 0) & (top < 3), top, 3)
+
+
+def load(access: Access, frame: Frame, index: Index, addresses: Array) -> list[Array]:
+    """What stands at the addresses: an array for each element of the access, with one value for each address.
+
+    addresses: uint64, one for each thread of `index`; for global memory also a single one for all.
+    """
+    cells = resolve(access, access.space, frame, index, addresses)
+    if frame.watch is not None:
+        frame.watch.load(access, cells, index, addresses)
+    return [gathered(cells, number, len(addresses)) for number in range(access.count)]
+
+
+def store(access: Access, frame: Frame, index: Index, addresses: Array, values: Sequence[Array]) -> None:
+    """Write one value of each element to each address; where two meet, the later thread's stays."""
+    cells = resolve(access, access.space, frame, index, addresses)
+    before = None if frame.watch is None else frame.watch.store(access, cells, index, addresses, values)
+    for number, value in enumerate(values):
+        scatter(cells, number, value)
+    if frame.watch is not None and before is not None:
+        frame.watch.stored(before, values)
+
+
+def update(access: Access, frame: Frame, index: Index, addresses: Array) -> list[Cells]:
+    """The elements at the addresses, for an atomic operation."""
+    cells = resolve(access, access.space, frame, index, addresses)
+    if frame.watch is not None:
+        frame.watch.update(access, cells, index, addresses)
+    return cells
+
+
+def gathered(cells: list[Cells], number: int, count: int) -> Array:
+    """The values of elements, `number` further on than the addresses."""
+    if len(cells) == 1 and cells[0].chosen is None:
+        view, position = cells[0].view, cells[0].position
+        return view[number:].take(position) if number else view.take(position)
+    out = np.empty(count, cells[0].view.dtype)
+    for view, position, chosen, _, _ in cells:
+        out[slice(None) if chosen is None else chosen] = view[position + number]
+    return out
+
+
+def scatter(cells: list[Cells], number: int, values: Array) -> None:
+    """Store values to elements, `number` further on than the addresses; where two meet, the later thread's stays."""
+    for view, position, chosen, _, _ in cells:
+        part = values if chosen is None or len(values) == 1 else values[chosen]
+        view[position + number if number else position] = part
 
 
 def resolve(access: Access, space: str, frame: Frame, index: Index, addresses: Array) -> list[Cells]:
@@ -92,7 +135,7 @@ def _generic(access: Access, frame: Frame, index: Index, addresses: Array) -> li
             local = addresses[chosen] - np.uint64(WINDOWS.get(space, 0))
             for part in resolve(access, space, frame, threads[chosen], local):
                 inner = chosen if part.chosen is None else chosen[part.chosen]
-                cells.append(Cells(part.view, part.position, inner))
+                cells.append(part._replace(chosen=inner))
     return cells
 
 
@@ -111,7 +154,7 @@ def _row_cells(access: Access, space: str, frame: Frame, index: Index, addresses
         threads = frame.indices(index)
         row = threads if rows.per == 1 else threads // rows.per
         position = position + row * (rows.stride // unit)
-    return Cells(rows.typed(access.dtype), position, None)
+    return Cells(rows.typed(access.dtype), position, None, rows)
 
 
 def _row_fault(
@@ -142,30 +185,30 @@ def _global(access: Access, frame: Frame, index: Index, addresses: Array) -> lis
         raise _global_fault(access, memory, frame, index, addresses)
     buffer = memory.holding(low, high + access.size)
     if buffer is not None:
-        return [Cells(*_cells(access, buffer, memory, frame, index, addresses, addresses), None)]
+        return [_cells(access, buffer, frame, index, addresses, None)]
     where = memory.locate(addresses.view(np.int64))
     found: list[Cells] = []
     for number in np.unique(where).tolist():
         if number < 0:
             raise _global_fault(access, memory, frame, index, addresses)
         chosen = np.flatnonzero(where == number)
-        own = memory.extents[number]
-        view, position = _cells(access, own, memory, frame, index, addresses, addresses[chosen])
-        found.append(Cells(view, position, chosen))
+        found.append(_cells(access, memory.extents[number], frame, index, addresses, chosen))
     return found
 
 
 def _cells(
-    access: Access, buffer: Buffer, memory: Memory, frame: Frame, index: Index, every: Array, addresses: Array
-) -> tuple[Array, NDArray[np.intp]]:
+    access: Access, buffer: Buffer, frame: Frame, index: Index, every: Array, chosen: NDArray[np.intp] | None
+) -> Cells:
+    """Elements of one buffer, for the chosen ones of all addresses."""
     size, unit = access.size, access.dtype.itemsize
+    addresses = every if chosen is None else every[chosen]
     misaligned = size > 1 and int(np.bitwise_or.reduce(addresses)) & (size - 1)
     outside = int(addresses.min()) < buffer.start or int(addresses.max()) + size > buffer.end
     if misaligned or outside or (access.writes and buffer.readonly):
-        raise _global_fault(access, memory, frame, index, every)
+        raise _global_fault(access, frame.launch.memory, frame, index, every)
     view, origin = buffer.typed(access.dtype)
-    offset = addresses.view(np.int64) - origin
-    return view, offset >> (unit.bit_length() - 1)
+    position = (addresses.view(np.int64) - origin) >> (unit.bit_length() - 1)
+    return Cells(view, position, chosen, buffer, origin - buffer.start // 16 * 16)
 
 
 def _global_fault(access: Access, memory: Memory, frame: Frame, index: Index, addresses: Array) -> MemoryAccessError:
@@ -191,7 +234,7 @@ def _explain(access: Access, memory: Memory, address: int) -> str:
     buffer = memory.holding(address, address + 1) if address < 1 << 63 else None
     if buffer is None:
         return f"{verb} at {where}, which is in no argument{_nearest(memory, address)}"
-    touched = f"{verb} at {_element(buffer, address)}"
+    touched = f"{verb} at {element_of(buffer, address)}"
     if address % size:
         return f"{touched}: misaligned, {where} is no multiple of {size}"
     if address + size <= buffer.end:
@@ -199,7 +242,7 @@ def _explain(access: Access, memory: Memory, address: int) -> str:
     return f"{touched}, out of bounds: it ends {buffer.end - address} bytes further ({where})"
 
 
-def _element(buffer: Buffer, address: int) -> str:
+def element_of(buffer: Buffer, address: int) -> str:
     """The element of an argument at an address, also outside; its byte where the argument's dtype is not known."""
     pointer = buffer.start if buffer.origin is None else buffer.origin
     number, rest = divmod(address - pointer, _ITEM_BYTES.get(buffer.dtype, 1))
@@ -213,5 +256,5 @@ def _nearest(memory: Memory, address: int) -> str:
     if buffer is None:
         return ""
     if address < buffer.start:
-        return f": it would be {_element(buffer, address)}, {buffer.start - address} bytes before it"
-    return f": it would be {_element(buffer, address)}, {address - buffer.end} bytes past its end"
+        return f": it would be {element_of(buffer, address)}, {buffer.start - address} bytes before it"
+    return f": it would be {element_of(buffer, address)}, {address - buffer.end} bytes past its end"

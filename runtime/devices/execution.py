@@ -22,7 +22,13 @@ def interpret(module: Module, grid: Extents, payload: Sequence[Any], options: Co
 
 def run_options(options: CompileOptions) -> Options:
     """The executor's options: from the launch, and from the knobs."""
-    return Options(debug=options.debug or knobs.debug, seed=knobs.seed, fuel=knobs.fuel, chunk_bytes=knobs.chunk_bytes)
+    return Options(
+        debug=options.debug or knobs.debug,
+        seed=knobs.seed,
+        fuel=knobs.fuel,
+        chunk_bytes=knobs.chunk_bytes,
+        mma=knobs.mma,
+    )
 
 
 def host_buffer(name: str, part: Any) -> Any:

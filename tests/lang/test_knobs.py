@@ -19,6 +19,7 @@ DEFAULTS = {
     "fuel": 10_000_000,
     "max_tile_numel": 1_048_576,
     "chunk_bytes": 1 << 21,
+    "mma": "exact",
     "print_ir": False,
 }
 GOOD = [
@@ -40,6 +41,7 @@ GOOD = [
     ("fuel", "0x10", 16),
     ("max_tile_numel", "65_536", 65_536),
     ("chunk_bytes", "", 1 << 21),
+    ("mma", "hardware", "hardware"),
     ("print_ir", "on", True),
 ]
 BAD_TEXT = [
@@ -55,6 +57,7 @@ BAD_TEXT = [
     ("fuel", "1e6"),
     ("max_tile_numel", "1.5"),
     ("chunk_bytes", "64M"),
+    ("mma", "volta"),
     ("print_ir", "print"),
 ]
 BAD_VALUES = [
@@ -69,6 +72,7 @@ BAD_VALUES = [
     ("fuel", 0),
     ("fuel", 2.0),
     ("max_tile_numel", "65536"),
+    ("mma", True),
 ]
 
 

@@ -240,7 +240,7 @@ def test_what_must_not_matter_is_a_hit(what: str, tmp_path: Path) -> None:
 def test_other_knobs_are_a_hit(tmp_path: Path) -> None:
     kernel = load(tmp_path)
     before = key_of(kernel)
-    with knobs.scope(device="interpreter", fuel=123, chunk_bytes=4096, seed=7):
+    with knobs.scope(device="interpreter", fuel=123, chunk_bytes=4096, seed=7, mma="hardware"):
         assert key_of(kernel) == before
 
 

@@ -1,6 +1,22 @@
 """The rows of the instruction table, by family. Importing this package fills the table."""
 
-from . import atomic, barrier, bits, compare, control, convert, floating, functions, integer, memory, move, warp
+from . import (
+    atomic,
+    barrier,
+    bits,
+    compare,
+    control,
+    convert,
+    copy,
+    floating,
+    functions,
+    integer,
+    ldmatrix,
+    memory,
+    mma,
+    move,
+    warp,
+)
 
 __all__ = [
     "atomic",
@@ -9,10 +25,13 @@ __all__ = [
     "compare",
     "control",
     "convert",
+    "copy",
     "floating",
     "functions",
     "integer",
+    "ldmatrix",
     "memory",
+    "mma",
     "move",
     "warp",
 ]

@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 
 from ... import numerics
+from ..access import access_of
 from ..frame import Frame, Index, spread
 from ..rounding import flushed
 from ..site import Read, Site
-from ..spaces import Cells, resolve
+from ..spaces import Cells, update
 from ..syntax import Sink
 from ..table import Step, step
 from ..types import TYPES, Array, PtxType
-from .memory import access_of, address_operand, address_reader, elements
+from .memory import address_operand, address_reader, elements
 
 _SEM = "[.<sem:relaxed|acquire|release|acq_rel>][.<scope:cta|cluster|gpu|sys>]"
 _RED_SEM = "[.<sem:relaxed|release>][.<scope:cta|cluster|gpu|sys>]"
+_OLD_SEM = ".<scope:cta|cluster|gpu|sys>.<sem:relaxed|acquire|release|acq_rel>"  # behind the space: older spelling
 _SPACE = "[.<space:global|shared::cta|shared::cluster|shared>]"
 
 Combine = Callable[[Array, Array], Array]
@@ -105,7 +107,7 @@ def _operation(
     def run(cells: list[Cells], number: int, frame: Frame, index: Index, count: int) -> Array | None:
         operands = [spread(value(frame, index), count) for value in values]
         result = np.empty(count, type_.carrier) if has_result else None
-        for view, position, chosen in cells:
+        for view, position, chosen, _, _ in cells:
             parts = tuple(v if chosen is None else v[chosen] for v in operands)
             at = position + number
             if fast:
@@ -146,11 +148,11 @@ def _atomic(site: Site, has_result: bool) -> Step:
     used = [not isinstance(target, Sink) for target in targets]
     writes = [site.write(target, TYPES[f"u{type_.bits}"]) for target in targets]
     actions = [_operation(site, type_, op, values[n], used[n]) for n in range(count)]
-    access = access_of(site, type_, count, "atomic access to", writes=True)
+    access = access_of(site, space, np.dtype(type_.carrier), count, "atomic access to", writes=True)
 
     def run(frame: Frame, index: Index) -> None:
         threads = frame.size(index)
-        cells = resolve(access, space, frame, index, spread(address(frame, index), threads))
+        cells = update(access, frame, index, spread(address(frame, index), threads))
         for number, (action, write) in enumerate(zip(actions, writes, strict=True)):
             old = action(cells, number, frame, index, threads)
             if old is not None:
@@ -185,8 +187,10 @@ def red(site: Site) -> Step:
 
 for _operation_syntax in (*_OPERATIONS, *_EXCHANGES):
     step(f"atom{_SEM}{_SPACE}.{_operation_syntax}", "atomic")(atom)
+    step(f"atom{_SPACE}{_OLD_SEM}.{_operation_syntax}", "atomic")(atom)
 for _operation_syntax in _OPERATIONS:
     step(f"red{_RED_SEM}{_SPACE}.{_operation_syntax}", "atomic")(red)
+    step(f"red{_SPACE}{_OLD_SEM}.{_operation_syntax}", "atomic")(red)
 for _operation_syntax in _VECTORS:
     step(f"atom{_SEM}[.<space:global>].{_operation_syntax}", "atomic")(atom)
     step(f"red{_RED_SEM}[.<space:global>].{_operation_syntax}", "atomic")(red)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..access import access_of
 from ..frame import Frame, Index, spread
 from ..site import Read, Site
-from ..spaces import Access, Cells, resolve
+from ..spaces import load, store
 from ..syntax import Address, Operand, Register, Sink, Variable, Vector
 from ..table import Step, step
-from ..types import TYPES, Array, PtxType
+from ..types import TYPES
 
 _TYPES = "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64"
 _READABLE = "[.<space:global|shared::cta|shared::cluster|shared|local|param::entry|param::func|param|const>]"
@@ -64,11 +65,6 @@ def elements(site: Site, operand: Operand, count: int) -> tuple[Operand, ...]:
     return parts
 
 
-def access_of(site: Site, type_: PtxType, count: int, verb: str, writes: bool) -> Access:
-    """The kind of access of an instruction."""
-    return Access(site, np.dtype(type_.carrier), type_.bits // 8 * count, verb, writes)
-
-
 def ld(site: Site) -> Step:
     m = site.modifiers
     site.arity(2, 3 if m.get("L2__cache_hint") else 2)
@@ -79,16 +75,15 @@ def ld(site: Site) -> Step:
     targets = elements(site, site.operands[0], count)
     plain = type_ if type_.kind == "s" else TYPES[f"u{type_.bits}"]
     writes = [None if isinstance(op, Sink) else site.write(op, plain, wider=True) for op in targets]
-    access = access_of(site, plain, count, "load of", writes=False)
+    access = access_of(site, space, np.dtype(plain.carrier), count, "load of", writes=False)
 
     def run(frame: Frame, index: Index) -> None:
         found = address(frame, index)
         if len(found) == 1 and space in ("shared", "local"):
             found = spread(found, frame.size(index))
-        cells = resolve(access, space, frame, index, found)
-        for number, write in enumerate(writes):
+        for write, values in zip(writes, load(access, frame, index, found), strict=True):
             if write is not None:
-                write(frame, index, gathered(cells, number, len(found)).view(plain.dtype))
+                write(frame, index, values.view(plain.dtype))
 
     return run
 
@@ -101,17 +96,6 @@ def address_operand(site: Site, number: int) -> Address:
     return operand
 
 
-def gathered(cells: list[Cells], number: int, count: int) -> Array:
-    """The values of elements, `number` further on than the addresses."""
-    if len(cells) == 1 and cells[0].chosen is None:
-        view, position, _ = cells[0]
-        return view[number:].take(position) if number else view.take(position)
-    out = np.empty(count, cells[0].view.dtype)
-    for view, position, chosen in cells:
-        out[slice(None) if chosen is None else chosen] = view[position + number]
-    return out
-
-
 def st(site: Site) -> Step:
     m = site.modifiers
     site.arity(2, 3 if m.get("L2__cache_hint") else 2)
@@ -120,22 +104,13 @@ def st(site: Site) -> Step:
     space = space_of(site, operand)
     address = address_reader(site, operand, space)
     values = [site.read_bits(op, type_, wider=True) for op in elements(site, site.operands[1], count)]
-    access = access_of(site, type_, count, "store of", writes=True)
+    access = access_of(site, space, np.dtype(type_.carrier), count, "store of", writes=True)
 
     def run(frame: Frame, index: Index) -> None:
-        count = frame.size(index)
-        cells = resolve(access, space, frame, index, spread(address(frame, index), count))
-        for number, value in enumerate(values):
-            scatter(cells, number, value(frame, index), count)
+        addresses = spread(address(frame, index), frame.size(index))
+        store(access, frame, index, addresses, [value(frame, index) for value in values])
 
     return run
-
-
-def scatter(cells: list[Cells], number: int, values: Array, count: int) -> None:
-    """Store values to elements, `number` further on than the addresses; where two meet, the later thread's stays."""
-    for view, position, chosen in cells:
-        part = values if chosen is None or len(values) == 1 else values[chosen]
-        view[position + number if number else position] = part
 
 
 _LOADS = (
@@ -163,9 +138,20 @@ def _nothing(site: Site) -> Step:
     return lambda frame, index: None
 
 
+def fence(site: Site) -> Step:
+    """What the thread does next and what it did before are ordered for those that it tells of it."""
+
+    def run(frame: Frame, index: Index) -> None:
+        if frame.watch is not None:
+            frame.watch.order.fence(index)
+
+    return run
+
+
+for _syntax in ("membar.<scope:cta|gl|sys>", "fence[.<sem:sc|acq_rel|acquire|release>].<scope:cta|cluster|gpu|sys>"):
+    step(_syntax, "fence")(fence)
+
 for _syntax in (
-    "membar.<scope:cta|gl|sys>",
-    "fence[.<sem:sc|acq_rel|acquire|release>].<scope:cta|cluster|gpu|sys>",
     "fence.proxy.<kind:alias|async|async.global|async.shared::cta|async.shared::cluster>",
     "fence.mbarrier_init.release.cluster",
 ):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..site import Site, bits_type
 from ..spaces import WINDOWS, window_of
-from ..syntax import Register, VariableRef, Vector
+from ..syntax import VariableRef, Vector
 from ..table import Kernel, Modifiers, Step, element, pure, step
 from ..types import CARRIERS, TYPES
 
@@ -25,29 +25,10 @@ def mov(site: Site) -> Step:
         return _unpack(site, target, type_.bits)
     if isinstance(source, Vector):
         return _pack(site, source, type_.bits)
-    if isinstance(target, Register) and isinstance(source, Register) and source.index in site.program.tracked:
-        return _copy(site, target, source)
     if isinstance(source, VariableRef) and type_.bits < 32:
         site.fail(f"an address does not fit the {type_.bits} bits of `{site.instruction.opcode}`")
     read, write = site.read(source, type_), site.write(target, type_)
     return lambda frame, index: write(frame, index, read(frame, index))
-
-
-def _copy(site: Site, target: Register, source: Register) -> Step:
-    """A move may carry a value that was never written: what reads it next is at fault."""
-    if target.bits != source.bits or source.bits != TYPES[site.modifiers["type"]].bits:
-        site.fail(f"`{site.instruction.opcode}` between `{source.name}` and `{target.name}` of another width")
-    tracked = target.index in site.program.tracked
-
-    def run(frame: Any, index: Any) -> None:
-        bits = frame.registers[source.index]
-        bits = np.zeros(1, CARRIERS[source.bits]) if bits is None else bits
-        frame.write(target.index, index, bits if index is None or len(bits) == 1 else bits[index], target.bits)
-        if tracked:
-            at = slice(None) if index is None else index
-            frame.defined[target.index][at] = frame.defined[source.index][at]
-
-    return run
 
 
 def _part_width(site: Site, vector: Vector, width: int) -> int:

@@ -7,17 +7,20 @@ exist or lie beyond the end of the block, and must not have exited.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import numerics
 from ..errors import BarrierError
 from ..frame import WARP, Frame, Index, spread
 from ..machine import Machine
 from ..site import Read, Site
 from ..syntax import Operand, Pair, Sink
 from ..table import Gate, Step, gated, step
+from ..targets import needs_one_of
 from ..types import TYPES, Array
 
 _U32, _PRED = TYPES["u32"], TYPES["pred"]
@@ -48,7 +51,7 @@ class _WarpGate:
         if index is None and frame.alive.all() and (mask == _ALL).all():
             return None
         threads = frame.indices(index)
-        warps, lane = machine.warp, threads % frame.threads % WARP
+        warps, lane = frame.warp, threads % frame.threads % WARP
         outside = (mask >> lane.astype(np.uint32)) & 1 == 0
         if outside.any():
             at = int(np.argmax(outside))
@@ -220,6 +223,13 @@ def match(site: Site) -> Step:
     return run
 
 
+_EXTREMES: dict[tuple[str, str], Callable[..., Array]] = {
+    ("min", ""): numerics.minnum,
+    ("max", ""): numerics.maxnum,
+    ("min", "NaN"): numerics.minimum,
+    ("max", "NaN"): numerics.maximum,
+}
+
 _REDUX: dict[str, tuple[np.ufunc, int]] = {
     "add": (np.add, 0),
     "and": (np.bitwise_and, -1),
@@ -248,6 +258,27 @@ def redux(site: Site) -> Step:
     return run
 
 
+@gated("redux.sync.<op:min|max>[.abs][.NaN].f32", "warp", warp_gate(-1))
+def redux_float(site: Site) -> Step:
+    """The least or greatest value of all members, or of their magnitudes; NaN counts only with .NaN."""
+    site.arity(3)
+    needs_one_of(site, "sm_100a", "sm_103a")
+    m, f32 = site.modifiers, TYPES["f32"]
+    write, read = site.write(site.operands[0], f32), site.read(site.operands[1], f32)
+    combine = _EXTREMES[m["op"], m["NaN"]]
+
+    def run(frame: Frame, index: Index) -> None:
+        warps = Warps(frame, index)
+        values = spread(read(frame, index), frame.size(index))
+        values = np.abs(values) if m["abs"] else values
+        table = warps.table(values, np.float32(np.nan))
+        missing = ~warps.table(np.ones(len(values), np.bool_), False)
+        table = np.where(missing, table[np.arange(warps.count), np.argmin(missing, axis=1)][:, None], table)
+        write(frame, index, warps.each(reduce(lambda a, b: combine(a, b, "f32"), table.T)))
+
+    return run
+
+
 @gated("elect.sync", "warp", warp_gate(-1))
 def elect(site: Site) -> Step:
     """The lowest lane of the mask, and whether the thread is it."""
@@ -269,5 +300,12 @@ def elect(site: Site) -> Step:
 
 @gated("bar.warp.sync", "barrier", warp_gate(0))
 def bar_warp(site: Site) -> Step:
+    """What the lanes of the mask did before it comes before what they do next."""
     site.arity(1)
-    return lambda frame, index: None
+    members = site.read(site.operands[0], _U32)
+
+    def run(frame: Frame, index: Index) -> None:
+        if frame.watch is not None:
+            frame.watch.order.warps(index, spread(members(frame, index), frame.size(index)))
+
+    return run

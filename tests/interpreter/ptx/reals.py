@@ -1,6 +1,7 @@
 """Rounding of exact rationals to binary formats in the four modes, written independently of the room."""
 
 from fractions import Fraction
+from math import ldexp
 
 import ml_dtypes
 import numpy as np
@@ -15,31 +16,28 @@ LAYOUTS = {
 MODES = ("rn", "rz", "rm", "rp")
 
 
-def _whole(x: Fraction, mode: str) -> int:
-    down = x.numerator // x.denominator
-    rest = x - down
+def _whole(numerator: int, denominator: int, mode: str) -> int:
+    """A quotient as a whole number."""
+    down, rest = divmod(numerator, denominator)
     if mode == "rn":
-        return down + (rest > Fraction(1, 2) or (rest == Fraction(1, 2) and down % 2 == 1))
-    if mode == "rz":
-        return down + (rest > 0 and x < 0)
-    return down + (mode == "rp" and rest > 0)
+        return down + (2 * rest + down % 2 > denominator)
+    return down + (rest > 0 and (mode == "rp" or (mode == "rz" and numerator < 0)))
 
 
 def round_real(x: Fraction, fmt: str, mode: str) -> float:
     """The number of a format that a nonzero rational rounds to, as a Python float."""
     _, precision, low, high = LAYOUTS[fmt]
-    size = abs(x)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    if Fraction(2) ** exponent > size:
+    top, bottom = x.as_integer_ratio()
+    exponent = abs(top).bit_length() - bottom.bit_length()
+    if bottom << max(exponent, 0) > abs(top) << max(-exponent, 0):
         exponent -= 1
-    unit = Fraction(2) ** (max(exponent, low) - precision + 1)
-    value = _whole(x / unit, mode) * unit
-    largest = (2 - Fraction(2) ** (1 - precision)) * Fraction(2) ** high
-    if abs(value) > largest:
+    last = max(exponent, low) - precision + 1  # the exponent of the last bit
+    value = _whole(top << max(-last, 0), bottom << max(last, 0), mode)
+    if last > high - precision + 1 or (last == high - precision + 1 and abs(value) == 1 << precision):
         inward = mode == "rz" or (mode == "rm" and x > 0) or (mode == "rp" and x < 0)
-        magnitude = float(largest) if inward else float("inf")
+        magnitude = ldexp((1 << precision) - 1, high - precision + 1) if inward else float("inf")
         return -magnitude if x < 0 else magnitude
-    return float(value) if value else (-0.0 if x < 0 else 0.0)
+    return ldexp(value, last) if value else (-0.0 if x < 0 else 0.0)
 
 
 def specials(fmt: str) -> np.ndarray:

@@ -175,23 +175,25 @@ def test_a_spinning_thread_does_not_starve_the_others() -> None:
         ld.volatile.global.u32 %x, [%off]; setp.eq.u32 %q, %x, 0xDEAD; @%q bra SPIN;
         st.global.u32 [%at], %x; exit;
     LAST:
-        st.global.u32 [%off], 77;
+        st.volatile.global.u32 [%off], 77;
     """
     assert outputs(body, grid=1, options=Options(fuel=100_000)) == [77] * 64
 
 
 def test_uninitialized_registers() -> None:
     with pytest.raises(UninitializedError) as caught:
-        outputs("setp.lt.u32 %p, %i, 70; @%p mov.u32 %x, 1;\n.loc 1 12 9\nadd.u32 %y, %x, 1;")
+        outputs("setp.lt.u32 %p, %i, 70; @%p mov.u32 %x, 1; add.u32 %y, %x, 1;\n.loc 1 12 9\nst.global.u32 [%at], %y;")
     assert str(caught.value) == (
-        "?:12:9: `add.u32` reads `%x`, which was never written; thread (6, 0, 0) (program (1, 0, 0))"
+        "?:12:9: `st.global.u32` depends on `%x`, which was never written; thread (6, 0, 0) (program (1, 0, 0))"
     )
-    with pytest.raises(UninitializedError, match="reads `%y`"):
+    with pytest.raises(UninitializedError, match="depends on `%x`, which was never written"):
         outputs("mov.u32 %y, %x; st.global.u32 [%at], %y;")
     # Written on every path that reads it, by guards the analysis cannot see through.
     body = "setp.lt.u32 %p, %i, 70; @%p mov.u32 %x, 1; @!%p mov.u32 %x, 2; st.global.u32 [%at], %x;"
     assert outputs(body) == [1 if i < 70 else 2 for i in range(192)]
     assert outputs("mov.u32 %y, %x; mov.u32 %y, 3; st.global.u32 [%at], %y;") == [3] * 192
+    # Never written, and nothing depends on it.
+    assert outputs("add.u32 %y, %x, %k; setp.eq.u32 %q, %y, 1; st.global.u32 [%at], 3;") == [3] * 192
 
 
 def test_traps() -> None:
@@ -274,6 +276,8 @@ def test_deadlock_names_the_places() -> None:
         outputs(body, grid=1)
     assert str(caught.value) == (
         "?:5:1: every thread that has not exited waits for others\n"
-        "  ?:5:1: 32 threads wait in `bar.sync`, for example thread (32, 0, 0) of block (0, 0, 0)\n"
-        "  ?:8:1: 32 threads wait in `bar.sync`, for example thread (0, 0, 0) of block (0, 0, 0)"
+        "  ?:5:1: 32 threads wait in `bar.sync`, for example thread (32, 0, 0) of block (0, 0, 0); "
+        "barrier 1 has 32 of 64 arrivals\n"
+        "  ?:8:1: 32 threads wait in `bar.sync`, for example thread (0, 0, 0) of block (0, 0, 0); "
+        "barrier 2 has 32 of 64 arrivals"
     )

@@ -196,7 +196,7 @@ def test_integer_atomics(op: str, kind: str, space: str) -> None:
 def test_compare_and_swap_takes_turns() -> None:
     """Each thread adds its number to one cell by a loop of compare and swap."""
     body = """
-        ld.global.u32 %x, [%a];
+        ld.relaxed.gpu.global.u32 %x, [%a];
     TRY:
         add.u32 %y, %x, %t; atom.relaxed.gpu.global.cas.b32 %z, [%a], %x, %y; setp.ne.u32 %p, %z, %x; mov.u32 %x, %z;
         @%p bra TRY;

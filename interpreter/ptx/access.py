@@ -1,0 +1,79 @@
+"""What kind of access to memory an instruction makes: how large, in which space, and how strong.
+
+`access_of` declares one while a program is built; `spaces.load` and `spaces.store` then make it, and all that is
+checked and counted goes with it. `ldmatrix` and `stmatrix` are `collective`: the threads that give the addresses are
+not those that get or give the bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from .site import Site
+
+_ACQUIRES = frozenset(("acquire", "acq_rel"))
+_RELEASES = frozenset(("release", "acq_rel"))
+_STRONG = _ACQUIRES | _RELEASES | {"relaxed", "volatile", "mmio.relaxed"}
+_ATOMIC = frozenset(("atom", "red"))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """An instruction's access, one for each thread that gives an address.
+
+    space: `global`, `shared`, `local`, `param`, `const` or `generic`. dtype: of an element. size: bytes of all elements
+    together, to which the address must be aligned. verb: how messages call it. kind: `read`, `write`, or among strong
+    accesses (atomics, `.relaxed` and stronger, `.volatile`) `peek` for a read and `atomic` for anything that writes.
+    constant: the bytes must not change while the kernel runs (`ld.global.nc`). updates: it reads what it writes.
+    number: its place in `program.accesses`.
+    """
+
+    site: Site
+    space: str
+    dtype: np.dtype[np.generic]
+    size: int
+    verb: str
+    writes: bool
+    kind: str
+    number: int
+    acquires: bool = False
+    releases: bool = False
+    collective: bool = False
+    constant: bool = False
+    updates: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many elements it has."""
+        return self.size // self.dtype.itemsize
+
+    def narrowed(self, dtype: np.dtype[np.generic]) -> Access:
+        """The same access to a single element of another type."""
+        return replace(self, dtype=dtype, size=dtype.itemsize)
+
+
+def access_of(
+    site: Site, space: str, dtype: np.dtype[np.generic], count: int, verb: str, writes: bool, collective: bool = False
+) -> Access:
+    """Declare the access of an instruction: `count` elements of a type at each address."""
+    semantics, base = site.modifiers.get("sem", ""), site.instruction.opcode.partition(".")[0]
+    strong = base in _ATOMIC or semantics in _STRONG
+    accesses = site.program.accesses
+    access = Access(
+        site, space, dtype, dtype.itemsize * count, verb, writes,
+        kind=("atomic" if strong else "write") if writes else ("peek" if strong else "read"),
+        number=len(accesses), acquires=semantics in _ACQUIRES, releases=semantics in _RELEASES, collective=collective,
+        constant="nc" in site.instruction.opcode.split("."), updates=base in _ATOMIC,
+    )  # fmt: skip
+    accesses.append(access)
+    return access
+
+
+def unwatched(site: Site, size: int, writes: bool) -> Access:
+    """An access of `size` bytes that the runtime makes, about which nothing is checked but its address."""
+    dtype, kind = np.dtype(f"u{size}"), "write" if writes else "read"
+    return Access(site, "generic", dtype, size, "store of" if writes else "load of", writes, kind, -1)

@@ -1,0 +1,210 @@
+"""Which accesses of other threads come before what a thread does next: happens-before, from PTX order.
+
+Every fact here is a stamp: "what those threads did before it is ordered before me". Barriers of a whole block and of
+whole warps are by far the most common, so each block and each warp has one such stamp. Where others meet (counted and
+partial barriers, masks of some lanes) a matrix follows, with one stamp for each pair of threads of a block. Releases
+and acquires are the business of `messages`. Threads that have exited count as having arrived everywhere. What runs
+earlier in the emulator is not ordered by that; neither are the lanes of a warp that run together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .frame import WARP, Frame, Index
+from .messages import Messages, Published
+from .shadow import COLLECTIVE, SHIFT, THREAD, Clock, Records
+
+Threads = NDArray[np.intp]
+Known = NDArray[np.int32]
+"""For some threads, a row each: up to which stamp they know what each thread of their block did."""
+
+
+class Arrival(NamedTuple):
+    """Threads that arrived at the barriers `keys` and went on: what they knew then."""
+
+    keys: Threads
+    known: Known
+
+    def only(self, chosen: NDArray[np.bool_]) -> Arrival:
+        """Some of the threads."""
+        return Arrival(self.keys[chosen], self.known[chosen])
+
+
+class Order:
+    """What the threads of a frame know of each other."""
+
+    def __init__(self, frame: Frame, clock: Clock, published: Published) -> None:
+        self._frame, self._clock = frame, clock
+        self._published = published
+        self._messages: Messages | None = None
+        self._blocks = np.zeros(frame.blocks, np.int64)
+        self._warps: NDArray[np.int64] | None = None
+        self._pairs: Known | None = None
+        self._even: int | None = 0
+        self._limits: Records | None = None
+        self._first = frame.first * frame.threads
+        self._warps_each = -(-frame.threads // WARP)
+
+    def limit(self, threads: Threads | None) -> int | Records:
+        """Records of one's own block below this are ordered: one for all, or one a thread."""
+        if self._even is not None:
+            return self._even << SHIFT
+        if self._limits is None:
+            self._limits = np.repeat(self._blocks << SHIFT, self._frame.threads)
+        return self._limits if threads is None else self._limits[threads]
+
+    def unordered(self, threads: Threads, records: Records, collective: bool = False) -> NDArray[np.bool_]:
+        """Where a record is another thread's, and not ordered before what the thread beside it does next."""
+        other, stamp = (records & THREAD) - self._first, records >> SHIFT
+        each = self._frame.threads
+        block = threads // each
+        near = other // each == block
+        seen = np.where(near, self._blocks[block], 0)
+        if self._warps is not None:
+            warp = self._warp(threads)
+            seen = np.maximum(seen, np.where(near & (self._warp(other) == warp), self._warps[warp], 0))
+        if self._pairs is not None:
+            seen = np.maximum(seen, np.where(near, self._pairs[threads, other % each], 0))
+        late = stamp >= seen
+        if self._messages is not None:
+            late &= ~self._messages.ordered(threads, other, stamp)
+        return late if collective else late & ((other != threads) | (records & COLLECTIVE != 0))
+
+    def whole(self, blocks: NDArray[np.bool_] | None = None) -> None:
+        """All threads of these blocks, or of every block, have met."""
+        now = self._clock.next
+        if blocks is not None:
+            alive = self._frame.alive.reshape(self._frame.blocks, -1).any(1)
+            blocks = None if not (alive & ~blocks).any() else blocks
+        if blocks is None:
+            self._blocks[:] = now
+            self._even = now
+        else:
+            self._blocks[blocks] = now
+            self._even = self._limits = None
+        if self._messages is not None:
+            threads = self._frame.number
+            threads = threads if blocks is None else threads[np.repeat(blocks, self._frame.threads)]
+            self._messages.meet(threads // self._frame.threads, threads)
+
+    def meet(self, keys: Threads, threads: Threads, arrivals: Sequence[Arrival]) -> None:
+        """Threads leave the barriers `keys` (the block times 16 plus the number), where some arrived and went on."""
+        frame = self._frame
+        present = np.bincount(keys)
+        alive = frame.alive.reshape(frame.blocks, -1).sum(1)
+        whole = present == alive[np.arange(len(present)) // 16]
+        for arrival in arrivals:
+            whole[arrival.keys[arrival.keys < len(whole)]] = False
+        whole &= present > 0
+        if whole.any():
+            self.whole(np.bincount(np.flatnonzero(whole) // 16, minlength=frame.blocks) > 0)
+        part = ~whole[keys]
+        if part.any():
+            self._join(keys[part], threads[part], arrivals)
+
+    def warps(self, threads: Threads | None, masks: Records) -> None:
+        """Threads meet those of their warp that their masks name."""
+        frame, now = self._frame, self._clock.next
+        if self._warps is None:
+            self._warps = np.zeros(frame.blocks * self._warps_each, np.int64)
+        if threads is None and self._pairs is None and (masks == masks[0]).all():
+            self._warps[:] = now
+            if self._messages is not None:
+                self._messages.meet(self._warp(frame.number), frame.number)
+            return
+        threads = frame.number if threads is None else threads
+        warp = self._warp(threads)
+        here = np.bincount(warp, minlength=len(self._warps))
+        alive = np.bincount(self._warp(np.flatnonzero(frame.alive)), minlength=len(self._warps))
+        lowest, highest = np.full(len(here), masks.max()), np.zeros(len(here), masks.dtype)
+        np.minimum.at(lowest, warp, masks)
+        np.maximum.at(highest, warp, masks)
+        whole = (here == alive) & (lowest == highest)
+        self._warps[whole & (here > 0)] = now
+        if self._messages is not None:
+            self._messages.meet(warp[whole[warp]], threads[whole[warp]])
+        part = np.ones(len(warp), np.bool_) if self._pairs is not None else ~whole[warp]
+        if part.any():
+            _, keys = np.unique(warp[part] << 32 | masks[part].astype(np.int64), return_inverse=True)
+            self._join(keys, threads[part], ())
+
+    def known(self, threads: Threads) -> Known:
+        """What threads know now, themselves included."""
+        frame, now = self._frame, self._clock.next
+        each = frame.threads
+        rows = np.broadcast_to(self._blocks[threads // each].astype(np.int32)[:, None], (len(threads), each))
+        rows = rows.copy() if self._pairs is None else np.maximum(rows, self._pairs[threads])
+        if self._warps is not None:
+            warp = self._warp(threads)
+            own = np.arange(each) // WARP == (warp % self._warps_each)[:, None]
+            rows = np.maximum(rows, np.where(own, self._warps[warp].astype(np.int32)[:, None], 0))
+        rows[np.arange(len(threads)), threads % each] = now
+        return rows
+
+    @property
+    def messages(self) -> Messages:
+        """What has been published and learned; until it is asked for, nothing."""
+        if self._messages is None:
+            self._messages = Messages(self._frame, self._published)
+        return self._messages
+
+    def fence(self, index: Index) -> None:
+        """Threads pass a fence."""
+        threads = self._frame.indices(index)
+        self.messages.fence(threads, self.told(threads))
+
+    def write(self, threads: Threads, releases: bool) -> NDArray[np.bool_]:
+        """Threads make a strong write: which of them publish something by that."""
+        if releases:
+            self.messages.release(self.told(threads))
+            return np.ones(len(threads), np.bool_)
+        return np.zeros(len(threads), np.bool_) if self._messages is None else self._messages.relax(threads)
+
+    def end(self) -> None:
+        """The threads have ended."""
+        if self._messages is not None:
+            self._messages.end()
+
+    def told(self, threads: Threads) -> Records:
+        """For each thread of the frame what some of these know of it; of themselves, all until now."""
+        frame = self._frame
+        found = np.zeros((frame.blocks, frame.threads), np.int64)
+        block = threads // frame.threads
+        here = np.bincount(block, minlength=frame.blocks) > 0
+        found[here] = self._blocks[here][:, None]
+        if self._pairs is not None:
+            starts = np.flatnonzero(np.diff(block, prepend=-1))
+            found[here] = np.maximum(found[here], np.maximum.reduceat(self._pairs[threads], starts, axis=0))
+        flat = found.reshape(-1)
+        if self._warps is not None:
+            warp = self._warp(frame.number)
+            among = np.bincount(self._warp(threads), minlength=len(self._warps)) > 0
+            np.maximum(flat, np.where(among, self._warps, 0)[warp], out=flat)
+        flat[threads] = self._clock.next
+        return flat
+
+    def _join(self, keys: Threads, threads: Threads, arrivals: Sequence[Arrival]) -> None:
+        """Threads with the same key learn what all of them, and those that arrived there, know."""
+        if self._messages is not None:
+            self._messages.meet(keys, threads)
+        rows = self.known(threads)
+        wanted = np.unique(keys)
+        givers = [Arrival(keys, rows)]
+        givers += [arrival.only(np.isin(arrival.keys, wanted)) for arrival in arrivals]
+        every = np.concatenate([giver.keys for giver in givers])
+        order = np.argsort(every, kind="stable")
+        starts = np.flatnonzero(np.diff(every[order], prepend=-1))
+        joined = np.maximum.reduceat(np.concatenate([giver.known for giver in givers])[order], starts, axis=0)
+        if self._pairs is None:
+            self._pairs = np.zeros((self._frame.count, self._frame.threads), np.int32)
+        self._pairs[threads] = joined[np.searchsorted(wanted, keys)]
+
+    def _warp(self, threads: Threads) -> Threads:
+        """The warp of threads of the frame, numbered through it."""
+        each = self._frame.threads
+        return threads // each * self._warps_each + threads % each // WARP

@@ -1,0 +1,343 @@
+"""What is checked about every access to shared and global memory.
+
+Two accesses of different threads to the same byte, one of them a write and not both of them strong, must be ordered by
+barriers; between blocks, where barriers order nothing, by messages. A write of the value that is there already
+counts as harmless: threads that hold copies of one element may all store it. See `order` for what orders, `shadow` for
+what is remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory import Buffer
+from .access import Access
+from .copies import Copy
+from .errors import UninitializedError
+from .frame import Frame, Index
+from .messages import Published
+from .order import Order
+from .races import Race, Races, party
+from .shadow import COLLECTIVE, PENDING, SHIFT, THREAD, UNWRITTEN, Clock, Records, Shadow, granule_bits
+from .spaces import Cells, Rows, element_of, gathered
+from .taint import Holes
+from .traffic import Traffic
+from .types import Array
+
+_CONFLICTS = {
+    "read": ("write", "atomic"),
+    "peek": ("write",),
+    "write": ("write", "atomic", "read", "peek"),
+    "atomic": ("write", "read"),
+}
+"""For each kind of access the kinds that it must be ordered with."""
+
+_UNORDERED = "not ordered with"
+_IN_FLIGHT = "without a wait for"
+_CONSTANT = "whose bytes must not change in this launch, beside"
+Mask = NDArray[np.bool_]
+Threads = NDArray[np.intp]
+
+
+class History:
+    """What a launch remembers of global memory, of the races in it, and of time."""
+
+    def __init__(self, accesses: list[Access], blocks: int) -> None:
+        self.published = Published(blocks)
+        self.clock = Clock(accesses)
+        self.races = Races()
+        self.bits = {space: granule_bits(accesses, space) for space in ("shared", "global")}
+        self.copies: list[Access] = []
+        self._buffers: dict[int, Shadow] = {}
+
+    def shadow(self, buffer: Buffer) -> Shadow:
+        """The records of a buffer of global memory, from the last multiple of 16 at or below its start on."""
+        found = self._buffers.get(id(buffer))
+        if found is None:
+            found = Shadow(buffer.nbytes + buffer.start % 16, self.bits["global"], unwritten=False)
+            self._buffers[id(buffer)] = found
+        return found
+
+
+class Touch(NamedTuple):
+    """One instruction's accesses to one piece of memory: by which threads, to which granules, as which records."""
+
+    access: Access
+    part: Cells
+    shadow: Shadow
+    threads: Threads
+    where: Array
+    mine: Records
+    limit: int | Records
+
+    @property
+    def late(self) -> int | Records:
+        """`limit`, to stand beside the granules."""
+        return self.limit if isinstance(self.limit, int) else _wide(self.limit, self.where)
+
+
+class Doubts(NamedTuple):
+    """Accesses (rows of a touch, and which of their granules) beside records that may not be ordered before them."""
+
+    kind: str
+    rows: Threads
+    granules: Records
+    records: Records
+
+    def only(self, chosen: Mask) -> Doubts:
+        """Some of them."""
+        return Doubts(self.kind, self.rows[chosen], self.granules[chosen], self.records[chosen])
+
+
+class Watch:
+    """The checks of a frame."""
+
+    def __init__(self, frame: Frame, history: History, traffic: Traffic) -> None:
+        self.frame, self.history, self._traffic = frame, history, traffic
+        self.order = Order(frame, history.clock, history.published)
+        self._ids = frame.number + frame.first * frame.threads
+        self._shared = Shadow(len(frame.shared.bytes), history.bits["shared"], unwritten=True)
+
+    def load(self, access: Access, cells: list[Cells], index: Index, addresses: Array) -> None:
+        """Check reads, one for each address, or all of a single one."""
+        for touch in self._touches(access, cells, index, addresses):
+            for doubts in self._doubts(touch):
+                self._report(touch, doubts)
+            self._remember(touch)
+
+    def store(
+        self, access: Access, cells: list[Cells], index: Index, addresses: Array, values: Sequence[Array]
+    ) -> list[Touch]:
+        """Check writes that are about to be done; `stored` wants the result."""
+        touches = list(self._touches(access, cells, index, addresses))
+        for touch in touches:
+            for doubts in self._doubts(touch):
+                if doubts.kind == "write" and len(doubts.rows):
+                    wrong = (doubts.records >= PENDING) | self._differ(touch, doubts.rows, values)
+                    same = doubts.only(~wrong)
+                    touch.shadow.keep("write", same.granules, same.records)
+                    doubts = doubts.only(wrong)
+                self._report(touch, doubts)
+        return touches
+
+    def stored(self, touches: list[Touch], values: Sequence[Array]) -> None:
+        """Remember writes that have been done, and report where threads met at one byte with different values."""
+        for touch in touches:
+            if touch.access.kind == "atomic":
+                self._remember(touch)
+                continue
+            lost = self._write(touch, touch.mine)
+            if len(lost.rows):
+                self._report(touch, lost.only(self._differ(touch, lost.rows, values)))
+
+    def update(self, access: Access, cells: list[Cells], index: Index, addresses: Array) -> None:
+        """Check atomic operations that are about to be done."""
+        for touch in self._touches(access, cells, index, addresses):
+            for doubts in self._doubts(touch):
+                self._report(touch, doubts)
+            self._remember(touch)
+            writes = touch.shadow.last["write"]
+            bare = writes.take(touch.where) == UNWRITTEN
+            if bare.any():
+                self._update_bare(touch, bare)
+                writes[touch.where[bare]] = 0
+
+    def _update_bare(self, touch: Touch, bare: Mask) -> None:
+        """Raise an UninitializedError for an atomic operation on unwritten bytes, if it computes with them."""
+        access, site = touch.access, touch.access.site
+        if "exch" not in site.instruction.opcode.split("."):
+            thread = int(touch.threads[np.nonzero(bare)[0][0]])
+            what = f"{access.verb} {access.size} bytes of shared memory that nobody wrote"
+            raise site.fault(UninitializedError, what, self.frame, thread)
+
+    def begin_copy(self, copy: Copy) -> None:
+        """Check asynchronous copies that begin: from now on nobody may touch their targets or write their sources."""
+        history, number = self.history, len(self.history.copies)
+        history.copies.append(copy.write)
+        for piece in copy.pieces:
+            for touch in self._touches(piece.access, piece.cells, copy.threads[piece.rows], copy.sources[piece.rows]):
+                for doubts in self._doubts(touch):
+                    self._report(touch, doubts)
+                touch.shadow.hold(touch.where, 1)
+                copy.held.append((piece.rows if touch.part.chosen is None else piece.rows[touch.part.chosen], touch))
+        (touch,) = self._touches(copy.write, copy.target, copy.threads, copy.destinations)
+        for doubts in self._doubts(touch):
+            self._report(touch, doubts)
+        lost = self._write(touch, self._ids[copy.threads] + (PENDING | number << SHIFT | COLLECTIVE))
+        if len(lost.rows):
+            winners = np.searchsorted(copy.threads, (lost.records & THREAD) - self._ids[0])
+            self._report(touch, lost.only(~copy.same(lost.rows, winners)))
+        copy.written = touch
+
+    def end_copy(self, copy: Copy, waited: Mask) -> None:
+        """Some of the copies have been waited for: as if their threads had read and written just now."""
+        touch, clock = copy.written, self.history.clock
+        assert touch is not None
+        mine = self._ids[copy.threads] + (clock.stamp(copy.write) << SHIFT)
+        touch.shadow.last["write"][touch.where[waited]] = _wide(mine, touch.where)[waited]
+        mine = self._ids[copy.threads] + (clock.stamp(copy.read) << SHIFT)
+        for rows, held in copy.held:
+            chosen = waited[rows]
+            where = held.where[chosen]
+            held.shadow.hold(where, -1)
+            self._remember(held._replace(threads=held.threads[chosen], where=where, mine=mine[rows][chosen]))
+
+    def _touches(self, access: Access, cells: list[Cells], index: Index, addresses: Array) -> Iterator[Touch]:
+        mine: Records | None = None
+        for part in cells:
+            shadow = self._shadow(part.home)
+            threads = index if part.chosen is None else self.frame.indices(index)[part.chosen]
+            self._count(access, part, threads, addresses)
+            if shadow is None:
+                continue
+            if mine is None:
+                stamp = self.history.clock.stamp(access) << SHIFT
+                mine = self._ids + (stamp | COLLECTIVE if access.collective else stamp)
+            if len(addresses) == 1 and part.chosen is None:
+                part = part._replace(position=np.broadcast_to(part.position, self.frame.size(index)))
+            own = mine if threads is None else mine[threads]
+            limit = self.order.limit(threads) if shadow is self._shared else 1
+            yield Touch(access, part, shadow, self.frame.indices(threads), shadow.granules(access, part), own, limit)
+
+    def _count(self, access: Access, part: Cells, threads: Index, addresses: Array) -> None:
+        """Add an access to the traffic."""
+        addresses = addresses if part.chosen is None else addresses[part.chosen]
+        if isinstance(part.home, Buffer):
+            self._traffic.touch_global(access.number, self.frame, threads, addresses)
+        elif part.home is self.frame.shared:
+            self._traffic.touch_shared(access.number, access.size, self.frame, threads, addresses)
+
+    def _shadow(self, home: Buffer | Rows) -> Shadow | None:
+        """The records of a piece of memory; None for what cannot race."""
+        if isinstance(home, Buffer):
+            return None if home.readonly else self.history.shadow(home)
+        return self._shared if home is self.frame.shared else None
+
+    def _doubts(self, touch: Touch) -> Iterator[Doubts]:
+        """The records that a touch conflicts with and that are not ordered before it."""
+        limit = touch.late
+        for kind in _CONFLICTS[touch.access.kind]:
+            last, other = touch.shadow.last.get(kind), touch.shadow.other.get(kind)
+            if last is None:
+                continue
+            found = last.take(touch.where)
+            late = found >= limit
+            if not late.any():
+                continue
+            yield self._unordered(touch, kind, late, found)
+            if other is not None:
+                yield self._unordered(touch, kind, late, other.take(touch.where))
+        if touch.access.writes and touch.shadow.held is not None:
+            yield self._held(touch, touch.shadow.held.take(touch.where) > 0)
+
+    def _unordered(self, touch: Touch, kind: str, late: Mask, found: Records) -> Doubts:
+        access = touch.access
+        doubts = Doubts(kind, np.nonzero(late)[0], touch.where[late], found[late])
+        if kind == "write":
+            bare = doubts.records == UNWRITTEN
+            if bare.any():
+                if access.kind == "read":
+                    self._holes(touch, late & (found == UNWRITTEN))
+                doubts = doubts.only(~bare)
+        if access.constant:
+            return doubts
+        threads = touch.threads[doubts.rows]
+        return doubts.only(self.order.unordered(threads, doubts.records, access.collective) & (doubts.records > 0))
+
+    def _holes(self, touch: Touch, bare: Mask) -> None:
+        """Tell the frame which bytes of a load were never written."""
+        access = touch.access
+        octets = bare.reshape(len(bare), -1).repeat(1 << touch.shadow.bits, axis=1)[:, : access.size]
+        rows = np.logical_or.reduce(octets, axis=1)
+        self.frame.holes = Holes(access, touch.threads[rows], octets[rows])
+
+    def _held(self, touch: Touch, held: Mask) -> Doubts:
+        """Writes to what a copy in flight has yet to read."""
+        rows, granules = np.nonzero(held)[0], touch.where[held]
+        records = np.zeros(len(rows), np.int64)
+        for copy in self.frame.copies.pending if len(rows) else ():
+            for _, source in copy.held:
+                if source.shadow is touch.shadow:
+                    owner = dict(zip(source.where.reshape(-1).tolist(), _spread(source).tolist(), strict=True))
+                    found = np.array([owner.get(granule, 0) for granule in granules.tolist()], np.int64)
+                    records = np.where(found > 0, found, records)
+        return Doubts("source", rows, granules, records).only(records > 0)
+
+    def _differ(self, touch: Touch, rows: Threads, values: Sequence[Array]) -> Mask:
+        """Where writes of some rows of a touch are not what is in memory."""
+        part = touch.part._replace(position=touch.part.position[rows], chosen=None)
+        chosen = rows if touch.part.chosen is None else touch.part.chosen[rows]
+        differ = np.zeros(len(rows), np.bool_)
+        for number, value in enumerate(values):
+            differ |= gathered([part], number, len(rows)) != (value if len(value) == 1 else value[chosen])
+        return differ
+
+    def _remember(self, touch: Touch) -> None:
+        """Remember accesses that are not plain writes, and what strong ones tell and learn."""
+        access, shadow, where = touch.access, touch.shadow, touch.where
+        last, other = shadow.pair(access.kind)
+        old = last.take(where)
+        late = old >= touch.late
+        before = (old[late], other[where[late]]) if late.any() else ()
+        shadow.note(access.kind, where, _wide(touch.mine, where))
+        for records in before:
+            apart = self.order.unordered(touch.threads[np.nonzero(late)[0]], records)
+            shadow.keep(access.kind, where[late][apart], records[apart])
+        if access.kind == "atomic":
+            sends = self.order.write(touch.threads, access.releases)
+            if sends.any():
+                shadow.send(where[sends], self.history.clock.next)
+        if shadow.messages is not None and (access.updates or access.kind == "peek"):
+            seen = shadow.messages.take(where).reshape(len(where), -1).max(1)
+            self.order.messages.acquire(touch.threads, seen, access.acquires)
+
+    def _write(self, touch: Touch, records: Records) -> Doubts:
+        """Remember writers; those whose record another thread of the same instruction replaced."""
+        mine = _wide(records, touch.where)
+        writes = touch.shadow.last["write"]
+        writes[touch.where] = mine
+        back = writes.take(touch.where)
+        lost = back != mine
+        doubts = Doubts("write", np.nonzero(lost)[0], touch.where[lost], back[lost])
+        if len(doubts.rows):
+            touch.shadow.keep("write", doubts.granules, records[doubts.rows])
+        return doubts
+
+    def _report(self, touch: Touch, doubts: Doubts) -> None:
+        """Keep one race for each pair of instructions."""
+        if not len(doubts.rows):
+            return
+        stamps, firsts = np.unique(doubts.records >> SHIFT, return_index=True)
+        for stamp, at in zip(stamps.tolist(), firsts.tolist(), strict=True):
+            row, thread = int(doubts.rows[at]), int(doubts.records[at] & THREAD) - int(self._ids[0])
+            access, why = self._first(touch, doubts.kind, stamp)
+            first, second = party(access, self.frame, thread), party(touch.access, self.frame, int(touch.threads[row]))
+            self.history.races.add(Race(self._address(touch, int(doubts.granules[at])), second, first, why))
+
+    def _first(self, touch: Touch, kind: str, stamp: int) -> tuple[Access, str]:
+        """The access that a stamp stands for, and what is wrong about coming after it."""
+        if stamp >= PENDING >> SHIFT:
+            return self.history.copies[stamp - (PENDING >> SHIFT)], _IN_FLIGHT
+        why = _CONSTANT if touch.access.constant else _IN_FLIGHT if kind == "source" else _UNORDERED
+        return self.history.clock.access(stamp), why
+
+    def _address(self, touch: Touch, granule: int) -> str:
+        byte = granule << touch.shadow.bits
+        home = touch.part.home
+        if isinstance(home, Buffer):
+            return element_of(home, byte + home.start // 16 * 16)
+        return f"shared address {byte % home.stride:#x}"
+
+
+def _wide(per_thread: Records, where: Array) -> Records:
+    """Values of each thread, to stand beside the granules of each."""
+    return per_thread if where.ndim == 1 else per_thread[:, None]
+
+
+def _spread(touch: Touch) -> Records:
+    """The record of each granule of a touch."""
+    return np.broadcast_to(_wide(touch.mine, touch.where), touch.where.shape).reshape(-1)

@@ -1,0 +1,1 @@
+"""Probes: what hardware does where the ISA leaves it open, compared with what the emulator says."""

@@ -1,0 +1,251 @@
+"""Compare `mma.sync` on a machine with the emulator's model of it, bit by bit, and with other models where they differ.
+
+    python -m tools.probes.mma --device cuda --fragments 1000000 --freeze tests/runtime/data/mma-sm_90a.json
+
+Each type is multiplied on so many fragments, drawn in classes (`inputs`). A line a type says how many results differ
+from `options.mma = "hardware"`, and of what kind; on the first `--fit` fragments the other candidates are tried too,
+and the line says which of them agree on all. Nothing is random but by the seed. What is frozen the tests replay on the
+emulator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import multiprocessing
+import os
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.interpreter.numerics import FORMATS
+from tilewright.interpreter.ptx.targets import generation
+from tilewright.interpreter.ptx.types import TYPES
+
+from .candidates import candidates, model
+from .inputs import Operands, drawn
+from .machines import Machine, machine_named
+from .products import PRODUCTS, WARP, WARPS_PER_BLOCK, Mma, kernel_text, packed
+
+Array = NDArray[Any]
+
+CHUNK, CHUNK_F64 = 1 << 13, 1 << 10
+"""Fragments that are multiplied in one launch."""
+SLICE = 256
+"""Fragments that a model works on at a time, so that it stays in the cache."""
+DIRECTED = 1 << 6
+"""Fragments of f64 in the directed roundings, whose model is slow."""
+FROZEN, FROZEN_INTEGERS, FROZEN_DIRECTED, FROZEN_SEED = 640, 64, 20, 1 << 20
+"""How many fragments' results are frozen, fewer of integers and of `DIRECTED`, and the seed that draws them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Some fragments of one product: which device, which of the products, the seed, how many, and what is asked."""
+
+    device: str
+    number: int
+    seed: int
+    count: int
+    fit: bool
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How many results were compared and how many differ from each model, by class, with an example.
+
+    `digest` is that of the results of the first task.
+    """
+
+    compared: int = 0
+    differ: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    example: str = ""
+    fitted: set[str] = field(default_factory=set[str])
+    digest: str = ""
+
+    def add(self, other: Outcome) -> None:
+        """Take in what another task found."""
+        self.compared += other.compared
+        self.differ += other.differ
+        self.example = self.example or other.example
+        self.fitted |= other.fitted
+        self.digest = self.digest or other.digest
+
+
+def results(machine: Machine, mma: Mma, operands: Operands) -> Array:
+    """What the machine computes: bits [fragments, rows, 8]."""
+    fragments = mma.fragments
+    registers = [packed(f, x) for f, x in zip(fragments, operands, strict=True)]
+    out = np.zeros_like(registers[2])
+    blocks = len(out) // WARPS_PER_BLOCK
+    machine.run(kernel_text(mma, machine.target), blocks, WARP * WARPS_PER_BLOCK, [*registers, out])
+    return fragments[2].matrices(out)
+
+
+@cache
+def _machine(device: str) -> Machine:
+    return machine_named(device)
+
+
+def run(task: Task) -> Outcome:
+    """Multiply on the machine and by the models, and compare."""
+    mma, machine = PRODUCTS[task.number], _machine(task.device)
+    named, operands = drawn(mma, task.seed, task.count)
+    found = results(machine, mma, operands)
+    outcome = Outcome(found.size, digest=hashlib.sha256(found.tobytes()).hexdigest())
+    target = generation(machine.target)
+    models = {"model": model(mma, target)}
+    if task.fit and (mma.a != "f64" or task.seed == 0):  # the others are slow for f64
+        models |= candidates(mma, target)
+        outcome.fitted = set(models)
+    for name, function in models.items():
+        for first in range(0, task.count, SLICE):
+            part = slice(first, first + SLICE)
+            some = (operands[0][part], operands[1][part], operands[2][part])
+            want = function(*some)
+            _compare(outcome, mma, name, named[part], some, found[part], want)
+    return outcome
+
+
+def _compare(
+    outcome: Outcome, mma: Mma, name: str, classes: Array, operands: Operands, found: Array, want: Array
+) -> None:
+    """Count what differs, by class; the sign of a zero and the bits of a NaN are classes of their own."""
+    wrong = found != want
+    if not wrong.any():
+        return
+    at = np.argwhere(wrong)
+    kinds = _kinds(mma, found[wrong], want[wrong], classes[at[:, 0]])
+    for kind, n in zip(*np.unique(kinds, return_counts=True), strict=True):
+        outcome.differ[name, str(kind)] += int(n)
+    if name == "model" and not outcome.example:
+        w, i, j = at[0].tolist()
+        row, column = operands[0][w, i].tolist(), operands[1][w, :, j].tolist()
+        outcome.example = (
+            f"{kinds[0]}: a {' '.join(f'{x:x}' for x in row)} b {' '.join(f'{x:x}' for x in column)} "
+            f"c {int(operands[2][w, i, j]):x}: {int(found[w, i, j]):x}, model {int(want[w, i, j]):x}"
+        )
+
+
+def _kinds(mma: Mma, found: Array, want: Array, classes: Array) -> Array:
+    """The kind of each difference."""
+    if mma.c not in ("f16", "f32", "f64"):
+        return classes
+    row = FORMATS[TYPES[mma.c].format]
+    assert row.inf_code is not None
+    magnitude = row.carrier.type(row.sign_bit - 1)
+    nan = (found & magnitude > row.inf_code) & (want & magnitude > row.inf_code)
+    zero = (found | want) & magnitude == 0
+    return np.where(nan, "NaN bits", np.where(zero, "zero sign", classes))
+
+
+# --- the command ---
+
+
+def chosen(target: str, rows: str, fragments: int, integers: int, directed: int) -> list[tuple[int, int]]:
+    """The products that a target has and whose label a pattern finds, by number, and how many fragments of each:
+    fewer of integers, and of f64 in the directed roundings."""
+    found: list[tuple[int, int]] = []
+    for number, mma in enumerate(PRODUCTS):
+        # `.rn` is what no modifier says as well.
+        if mma.least <= generation(target) and mma.modifiers != ".rn" and re.search(rows, mma.label):
+            most = directed if mma.modifiers in (".rz", ".rm", ".rp") else integers if mma.c == "s32" else fragments
+            found.append((number, min(fragments, most)))
+    return found
+
+
+def tasks(device: str, products: list[tuple[int, int]], fit: int) -> list[Task]:
+    """All work, product by product; all candidates are tried on the first `fit` fragments of each."""
+    found: list[Task] = []
+    for number, count in products:
+        chunk = CHUNK_F64 if PRODUCTS[number].a == "f64" else CHUNK
+        for seed, first in enumerate(range(0, count, chunk)):
+            size = -(-min(chunk, count - first) // WARPS_PER_BLOCK) * WARPS_PER_BLOCK
+            found.append(Task(device, number, seed, size, first < fit))
+    return found
+
+
+def digests(device: str, rows: str = "", jobs: int = 1) -> dict[str, str]:
+    """Digests of some results of each product, by label: to be compared without a GPU later."""
+    products = chosen(_machine(device).target, rows, FROZEN, FROZEN_INTEGERS, FROZEN_DIRECTED)
+    found = collected([Task(device, number, FROZEN_SEED, count, False) for number, count in products], jobs)
+    return {PRODUCTS[number].label: outcome.digest for number, outcome in found.items()}
+
+
+def collected(todo: Sequence[Task], jobs: int) -> dict[int, Outcome]:
+    """The outcome of each product, its tasks spread over processes."""
+    found: dict[int, Outcome] = {}
+    if jobs == 1:
+        outcomes = map(run, todo)
+        for task, outcome in zip(todo, outcomes, strict=True):
+            found.setdefault(task.number, Outcome()).add(outcome)
+        return found
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        for task, outcome in zip(todo, pool.imap(run, todo), strict=True):
+            found.setdefault(task.number, Outcome()).add(outcome)
+    return found
+
+
+def line(mma: Mma, outcome: Outcome) -> str:
+    """One product: what differs from the model, and which candidates agree where all were tried."""
+    by_kind = {kind: n for (name, kind), n in outcome.differ.items() if name == "model"}
+    verdict = "equal" if not by_kind else " ".join(f"{kind}:{n}" for kind, n in sorted(by_kind.items()))
+    totals = Counter[str]()
+    for (name, _), n in outcome.differ.items():
+        totals[name] += n
+    others = sorted(outcome.fitted - {"model"}, key=lambda name: (totals[name], name))
+    agree = [name for name in others if not totals[name]]
+    rest = [f"{name}:{totals[name]}" for name in others if totals[name]]
+    tried = f" | also equal: {' '.join(agree) or 'none'} | not: {' '.join(rest) or 'none'}" if others else ""
+    return f"{mma.label:<34} {outcome.compared:>11,} {verdict}{tried}"
+
+
+def report(found: dict[int, Outcome]) -> list[str]:
+    """The lines to print: products of integers together where all are equal."""
+    lines: list[str] = []
+    whole = [n for n, outcome in found.items() if PRODUCTS[n].c == "s32" and not outcome.differ]
+    if whole:
+        compared = sum(found[n].compared for n in whole)
+        lines.append(f"{len(whole)} products of integers: {compared:,} results, equal")
+    for number, outcome in found.items():
+        if number not in whole:
+            lines.append(line(PRODUCTS[number], outcome))
+            lines += [f"    {outcome.example}"] if outcome.example else []
+    return lines
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The number of products that differ from the model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or emulator:sm_90a")
+    parser.add_argument("--fragments", type=int, default=1_000_000, help="of each product")
+    parser.add_argument("--fit", type=int, default=CHUNK, help="on so many of them try the other candidates as well")
+    parser.add_argument("--rows", default="", help="a regular expression of the products to take")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--freeze", type=Path, help="write digests of some results to a file")
+    arguments = parser.parse_args(words)
+    started, machine = time.perf_counter(), _machine(arguments.device)
+    products = chosen(machine.target, arguments.rows, arguments.fragments, arguments.fragments, DIRECTED)
+    todo = tasks(arguments.device, products, arguments.fit)
+    found = collected(todo, arguments.jobs)
+    print(f"{getattr(machine, 'description', arguments.device)}: {len(found)} products")
+    print("\n".join(report(found)))
+    if arguments.freeze:
+        kept = digests(arguments.device, arguments.rows, arguments.jobs)
+        arguments.freeze.write_text(json.dumps(kept, indent=1) + "\n")
+    print(f"{time.perf_counter() - started:.0f} s")
+    return sum(1 for outcome in found.values() if any(name == "model" for name, _ in outcome.differ))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
