@@ -31,7 +31,6 @@ from .rounds import interleaved
 from .sources import load_kernels
 
 
-
 def tuned(case: Case, **options: int) -> Case:
     """A case with launch options, which its name tells."""
     said = " ".join(f"{name.removeprefix('num_')} {value}" for name, value in options.items())

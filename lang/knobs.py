@@ -99,9 +99,9 @@ def _check_path(value: object) -> Path:
 
 
 def _check_mma(value: object) -> Literal["exact", "hardware"]:
-    if value not in ("exact", "hardware"):
-        raise ValueError(value)
-    return cast('Literal["exact", "hardware"]', value)
+    if value == "exact" or value == "hardware":
+        return value
+    raise ValueError(value)
 
 
 def _integer(minimum: int) -> Kind[int]:

@@ -12,7 +12,7 @@ from ..analysis.accesses import pointee, run_length
 from ..analysis.buffers import home, stage_bytes, stage_of
 from ..analysis.placement import layout_of, slots
 from .context import Lowering
-from .memory import CLOBBER, both, listed, masked_load, words_for
+from .memory import CLOBBER, both, listed, masked_load, to_registers, words_for
 from .registry import lowers
 from .shared import Access, Addresses, load_tile, store_tile, vectors
 from .text import PTR, SHARED
@@ -110,5 +110,5 @@ def _copy_by_register(
     words = words_for(element, count)
     loaded = masked_load(to, "ld.global", words, source, both(to, wanted, mask), ["0"] * words.count)
     text = f"@${words.count + 1} st.shared{words.suffix} [${words.count}], {listed(0, words.count)};"
-    given = [*((words.register, word) for word in loaded), (SHARED, target), ("i1", wanted)]
+    given = [*((words.register, word) for word in to_registers(to, words, loaded)), (SHARED, target), ("i1", wanted)]
     to.text.asm("void", text, ",".join([*[words.letter] * words.count, "l", "b", CLOBBER]), given, effect=True)

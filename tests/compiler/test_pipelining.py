@@ -148,7 +148,7 @@ def test_a_matrix_product_spills_nothing(tile: tuple[int, int, int], num_warps: 
     used = compile_module(matmul(*tile), "sm_90a", num_warps, num_stages=3).metadata
     assert (used.stack, used.spills) == (0, 0)
     bm, bn, bk = tile
-    assert used.dynamic_shared == 3 * 2 * bk * (bm + bn)  # what the result needs on its way out goes where these were
+    assert used.shared == 3 * 2 * bk * (bm + bn)  # what the result needs on its way out goes where these were
 
 
 def test_one_buffer_less_where_so_many_do_not_fit() -> None:

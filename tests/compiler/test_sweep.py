@@ -207,7 +207,7 @@ def cell_named(name: str) -> Cell:
         ("add_f f32", -4, 3), ("add_f f32", -3, 3), ("add_f f32", -4, -1), ("exp f32", -4, 4 * 1000 + 2),
         ("neg_f f16", -4, 1), ("cmp_lt_s i8, i1", -4, 0),
         ("atomic_rmw add_i i32", 0, 0), ("atomic_rmw add_f f64", -1, 5), ("atomic_cas i64", -1, 7),
-        ("atomic_load f32", -1, 0), ("atomic_store i32", 0, 0), ("atomic_poll i16", -1, 0),
+        ("atomic_load f32", -1, 0), ("atomic_store i32", 0, 3), ("atomic_poll i16", -1, 0),
     ],
 )  # fmt: skip
 def test_a_wrong_bit_is_found(name: str, argument: int, byte: int, monkeypatch: pytest.MonkeyPatch) -> None:

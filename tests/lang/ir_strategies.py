@@ -357,7 +357,9 @@ def _buffer(g: Growth) -> Value:
 
 @maker("local_alloc")
 def _local_alloc(g: Growth, name: str) -> object:
-    return _buffer(g)
+    stages = g.pick([1, 2, 3, 4])
+    type_ = TileType((stage_slots(stages), *g.pick(TILE_SHAPES)), g.pick(NUMBERS))
+    return g.emit(name, types=[type_], stages=stages)
 
 
 @maker("async_copy")
