@@ -68,21 +68,27 @@ def gpu(rows: Sequence[Row]) -> str:
     contenders = ("tilewright", "triton", "torch", "copy")
     lines: list[list[str]] = []
     for what, case in dict.fromkeys((what, case) for what, case, _ in known):
+        computes = bool(known.get((what, case, "tilewright"), {}).get("flops"))
         cells = [figure(known.get((what, case, name))) for name in contenders]
+        if computes:  # a copy of the operands says nothing about a product
+            cells[-1] = ""
         over = known.get((what, case, "tilewright"), {}).get("over", {})
-        ratios = [f"{over[name]:.3f}x" if name in over else "" for name in ("triton", "copy")]
+        beside = ("triton",) if computes else ("triton", "copy")
+        ratios = [f"{over[name]:.3f}x" if name in over and name in beside else "" for name in ("triton", "copy")]
         lines.append([f"{case}{', host time of a launch' if what == 'launch' else ''}", *cells, *ratios])
     return markdown(["case", "Tilewright", "Triton", "torch", "copy", "of Triton", "of copy"], lines)
 
 
 def figure(row: Row | None) -> str:
-    """The rate of a kernel, the time of a launch, or why there is neither."""
+    """The rate of a kernel in operations or in bytes, the time of a launch, or why there is neither."""
     if row is None:
         return ""
     if row["status"] != "ok":
         return str(row["status"])
     if row["what"] == "launch":
         return f"{row['seconds'] * 1e6:.1f} us"
+    if row["flops"]:
+        return f"{row['flops'] / row['seconds'] / 1e12:.0f} TFLOP/s"
     return f"{row['bytes'] / row['seconds'] / 1e9:.0f} GB/s"
 
 
