@@ -87,7 +87,7 @@ def figure(row: Row | None) -> str:
         return str(row["status"])
     if row["what"] == "launch":
         return f"{row['seconds'] * 1e6:.1f} us"
-    if row["flops"]:
+    if row.get("flops"):
         return f"{row['flops'] / row['seconds'] / 1e12:.0f} TFLOP/s"
     return f"{row['bytes'] / row['seconds'] / 1e9:.0f} GB/s"
 
