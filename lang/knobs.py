@@ -98,9 +98,13 @@ def _check_path(value: object) -> Path:
         raise ValueError("no home folder") from None
 
 
+_MMA_MODES: tuple[Literal["exact", "hardware"], ...] = ("exact", "hardware")
+
+
 def _check_mma(value: object) -> Literal["exact", "hardware"]:
-    if value == "exact" or value == "hardware":
-        return value
+    for mode in _MMA_MODES:
+        if value == mode:
+            return mode
     raise ValueError(value)
 
 
