@@ -220,7 +220,10 @@ class Knobs:
     debug = Knob(FLAG, False, "keep device_assert in kernels", code_changing=True)
     seed = Knob(NATURAL, 0, "seed of the scheduler that interleaves programs run as coroutines")
     fuel = Knob(
-        POSITIVE, 10_000_000, "loop iterations, counted once a batch, that one launch may take in the reference"
+        POSITIVE,
+        10_000_000,
+        "what one launch may take: loop iterations in the reference, instructions on the emulator, each counted once "
+        "for all that run it together",
     )
     max_tile_numel = Knob(POSITIVE, 1_048_576, "elements that one tile may have", code_changing=True)
     chunk_bytes = Knob(POSITIVE, 1 << 21, "about how many bytes the largest tile of one batch of programs may take")

@@ -74,6 +74,9 @@ class Stages(Mapping[str, Stage]):
         self.names = [name for name in STAGES if name in artifact.made or name in artifact.later]
 
     def __getitem__(self, name: str) -> Stage:
+        if name not in self.names:
+            hint = "" if "ptx" in self.names else '; compiled ones come with kernel.on("emulator:sm_90a") or a GPU'
+            raise KeyError(f"{name}: this kernel has the stages {', '.join(self.names)}{hint}")
         return self.artifact.stage(name)
 
     def __iter__(self) -> Iterator[str]:

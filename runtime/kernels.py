@@ -132,6 +132,10 @@ class Placed:
     def __getitem__(self, grid: Grid) -> Launcher:
         return Launcher(self.kernel, grid, self.device)
 
+    def warmup(self, *arguments: Any, grid: Grid = (1,), **keywords: Any) -> CompiledKernel:
+        """`JITFunction.warmup` for this device."""
+        return self.kernel.warmup(*arguments, grid=grid, device=self.device, **keywords)
+
 
 class Launcher:
     """A kernel with a grid: call it with the arguments."""

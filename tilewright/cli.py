@@ -11,7 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from tilewright.lang import TilewrightError
-from tilewright.runtime import CompileOptions, Store, compile_ahead, diagnose, find_device, kernel_cache, load_kernel
+from tilewright.runtime import (
+    CompileOptions,
+    Kept,
+    Store,
+    compile_ahead,
+    diagnose,
+    find_device,
+    kernel_cache,
+    load_kernel,
+)
 
 STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
 COLORS = {"works": "green", "absent": "yellow", "fault": "red"}
@@ -29,7 +38,7 @@ app.add_typer(cache_app, name="cache")
 
 def fail(message: str, status: int = 1) -> typer.Exit:
     """Tell what is wrong, on standard error; the exit to raise."""
-    typer.echo(f"error: {message}", err=True)
+    typer.echo(message if message.startswith("error: ") else f"error: {message}", err=True)
     return typer.Exit(status)
 
 
@@ -103,6 +112,16 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
+def surveyed(store: Store) -> list[Kept]:
+    """Every kept kernel, or the end of the program where the folder cannot be read."""
+    try:
+        return store.survey()
+    except NotADirectoryError:
+        raise fail(f"{store.folder} is no folder") from None
+    except OSError as error:
+        raise fail(str(error)) from None
+
+
 def opened_store() -> Store:
     """The folder of kept kernels, or the end of the program."""
     store = kernel_cache.store()
@@ -116,7 +135,7 @@ def cache_list() -> None:
     """List the kept kernels, the last used first."""
     store = opened_store()
     table = Table("key", "kernel", "target", "stages", "bytes", "last used", title=Text(str(store.folder)))
-    kept = store.survey()
+    kept = surveyed(store)
     for file in kept:
         facts: Mapping[str, Any] = file.entry.metadata if file.entry else {}
         stages = ", ".join(file.entry.stages) if file.entry else Text(file.problem, "red")
@@ -130,7 +149,7 @@ def cache_list() -> None:
 @cache_app.command("verify")
 def cache_verify() -> None:
     """Check every kept kernel. Status 1 if one is damaged; a damaged one is never used, and replaced when needed."""
-    kept = opened_store().survey()
+    kept = surveyed(opened_store())
     bad = [file for file in kept if file.problem]
     for file in bad:
         typer.echo(f"{file.path}: {file.problem}")

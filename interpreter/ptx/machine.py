@@ -65,7 +65,7 @@ class Machine:
             cost = len(block.instructions)
             launch.issued += cost
             if launch.fuel is not None and launch.issued > launch.fuel:
-                what = f"still running after {launch.fuel} instructions, the budget of the launch (options.fuel)"
+                what = f"still running after {launch.fuel} instructions, the budget of the launch (TILEWRIGHT_FUEL)"
                 raise OutOfFuelError(what, frame.program.line_of(block), frame.block_of(int(frame.indices(index)[0])))
             frame.copies.drift()
             if block.gate is not None:

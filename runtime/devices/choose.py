@@ -37,8 +37,8 @@ _open: dict[str, Device] = {}
 def find_device(name: str) -> Device:
     """The device of this name (`interpreter`, `emulator:sm_90a`, `cuda:0`), opened once. Raises DeviceError."""
     if name not in _open:
-        kind, _, detail = name.partition(":")
-        if kind not in DEVICES:
+        kind, colon, detail = str(name).partition(":")
+        if kind not in DEVICES or (colon and not detail):
             raise DeviceError(
                 f"there is no device {name!r} in this version", f"the devices that exist: {', '.join(sorted(DEVICES))}"
             )

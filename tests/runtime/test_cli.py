@@ -191,6 +191,16 @@ def test_an_output_folder_that_cannot_be_made_is_told(source: Path, tmp_path: Pa
 # --- cache ---
 
 
+def test_a_cache_folder_that_is_a_file_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("precious")
+    with knobs.scope(cache_dir=file):
+        for action in ("ls", "verify", "clear"):
+            told = cli("cache", action)
+            assert told.exit_code == 1 and told.stderr.strip() == f"error: {file} is no folder"
+    assert file.read_text() == "precious"
+
+
 def test_cache_ls_verify_and_clear(tmp_path: Path) -> None:
     kept = Store(tmp_path / "cache", 1 << 30)
     kept.write(Entry("ab" * 32, {"name": "add[x]", "target": "sm_80"}, {"ttir": "t", "ptx": "p"}))

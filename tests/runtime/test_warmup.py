@@ -10,7 +10,7 @@ import pytest
 import tilewright
 import tilewright.language as tl
 from tilewright.lang import knobs
-from tilewright.runtime import ArgumentError, GridError, kernel_cache
+from tilewright.runtime import ArgumentError, DeviceError, GridError, kernel_cache
 
 
 @tilewright.jit
@@ -135,3 +135,23 @@ def test_an_interpreted_kernel_has_its_ir_and_uses_nothing() -> None:
     assert list(kernel.asm) == ["ttir"] and len(kernel.asm) == 1
     assert kernel.metadata.registers == kernel.n_regs == 0 and kernel.metadata.target == "interpreter"
     assert repr(kernel.asm) == "<stages ttir of scale>" and kernel.module.kernel.name == "scale"
+
+
+def test_a_kernel_on_a_device_warms_up_for_it() -> None:
+    x = np.zeros(64, np.float32)
+    made = scale.on("emulator:sm_80").warmup(x, x, 64, 2.0, BLOCK=64)
+    assert made.device.name == "emulator:sm_80" and ".target sm_80" in made.asm["ptx"]
+
+
+def test_a_stage_that_there_is_not_is_told() -> None:
+    x = np.zeros(64, np.float32)
+    with pytest.raises(KeyError, match="ptx: this kernel has the stages ttir; compiled ones come with"):
+        scale[(1,)](x, x, 64, 2.0, BLOCK=64).asm["ptx"]
+    with pytest.raises(KeyError, match="sass: this kernel has the stages ttir, ttgir, llir, ptx, cubin"):
+        scale.on("emulator:sm_80").warmup(x, x, 64, 2.0, BLOCK=64).asm["sass"]
+
+
+@pytest.mark.parametrize("name", [3, "emulator:", ":sm_80"])
+def test_no_device_has_such_a_name(name: object) -> None:
+    with pytest.raises(DeviceError, match="there is no device"):
+        scale.on(name)[(1,)](np.zeros(64), np.zeros(64), 64, 2.0, BLOCK=64)  # type: ignore[arg-type]
