@@ -10,7 +10,8 @@ the case again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol, TypeVar
 
 from ._lazy import hypothesis_strategies
@@ -76,6 +77,21 @@ class Choices(ABC):
             at -= weight
         raise AssertionError("the weights add up to more than was drawn")
 
+    def repeat(self, most: int, percent: int) -> Iterator[int]:
+        """Numbers from 0: as long as it comes out true with a probability of `percent`, and `most` at most.
+
+        Each round is a decision of its own, so that what is drawn in it can be left out for itself (`span`).
+        """
+        for number in range(most):
+            with self.span():
+                if not self.boolean(percent):
+                    return
+                yield number
+
+    def span(self) -> AbstractContextManager[None]:
+        """Decisions drawn while this is open belong together: 0 for the first and none of the others is simplest."""
+        return nullcontext()
+
     def permutation(self, count: int) -> tuple[int, ...]:
         """An order of the numbers below `count`."""
         left = list(range(count))
@@ -110,6 +126,8 @@ class RecordedChoices(Choices):
         self._source = SplitMix64(seed)
         self._given: Sequence[int] | None = None
         self.drawn: list[int] = []
+        #: Which decisions belong together: from the first to behind the last.
+        self.spans: list[tuple[int, int]] = []
 
     @classmethod
     def replay(cls, drawn: Sequence[int]) -> RecordedChoices:
@@ -120,6 +138,14 @@ class RecordedChoices(Choices):
         choices = cls()
         choices._given = tuple(drawn)
         return choices
+
+    @contextmanager
+    def span(self) -> Generator[None]:
+        start = len(self.drawn)
+        try:
+            yield
+        finally:
+            self.spans.append((start, len(self.drawn)))
 
     def integer(self, low: int, high: int) -> int:
         if self._given is None:

@@ -7,7 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +21,10 @@ from .workers import Lost, Workers
 
 
 class Task(NamedTuple):
-    """A kernel to examine, of a seed, or of decisions where there are any; on a device of the runtime too, if named."""
+    """A kernel to examine, of a seed or, if given, of decisions; on a device of the runtime too, if named."""
 
     seed: int
-    decisions: Decisions = ()
+    decisions: Decisions | None = None
     device: str = ""
 
     @property
@@ -33,7 +33,7 @@ class Task(NamedTuple):
         return TARGETS[self.seed % len(TARGETS)]
 
     def choices(self) -> RecordedChoices:
-        return RecordedChoices.replay(self.decisions) if self.decisions else RecordedChoices(self.seed)
+        return RecordedChoices(self.seed) if self.decisions is None else RecordedChoices.replay(self.decisions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,9 @@ class Row:
     widest: float = 0.0
     seconds: float = 0.0
 
-    @property
-    def key(self) -> tuple[str, tuple[str, ...]]:
-        """What findings that are probably one fault share: the level, and the operations."""
-        return self.level, self.signature
+    def explains(self, other: Row) -> bool:
+        """Whether this reduced finding and another are probably one fault: the same level, and its operations there."""
+        return self.level == other.level and set(self.signature) <= set(other.signature)
 
     @classmethod
     def parse(cls, line: str) -> Row:
@@ -87,26 +86,24 @@ def row_of(result: Row | Lost[Task]) -> Row:
     """A process that died is a finding too."""
     if isinstance(result, Row):
         return result
-    return Row(result.task.seed, "finding", "crash", (result.how,), decisions=result.task.decisions)
+    return Row(result.task.seed, "finding", "crash", (result.how,), decisions=result.task.decisions or ())
 
 
 @dataclass(slots=True)
 class Summary:
-    """What a campaign did: its rows, of which `new` were run in these seconds."""
+    """What a campaign did: its rows, of which `new` were run in these seconds, and the faults behind its findings.
+
+    A fault is a finding that has been reduced; those of earlier runs are among them.
+    """
 
     rows: list[Row] = field(default_factory=list[Row])
     new: int = 0
     seconds: float = 0.0
-    reproducers: list[Path] = field(default_factory=list[Path])
+    faults: list[Row] = field(default_factory=list[Row])
 
     @property
-    def findings(self) -> dict[tuple[str, tuple[str, ...]], list[Row]]:
-        """The findings by their keys."""
-        found: dict[tuple[str, tuple[str, ...]], list[Row]] = {}
-        for row in self.rows:
-            if row.state == "finding":
-                found.setdefault(row.key, []).append(row)
-        return found
+    def findings(self) -> list[Row]:
+        return [row for row in self.rows if row.state == "finding"]
 
     def operations(self) -> Counter[str]:
         """In how many kernels each operation occurred."""
@@ -117,10 +114,16 @@ class Summary:
         rate = f", {self.new} of them now in {self.seconds:.0f} s ({60 * self.new / (self.seconds or 1):.0f} a minute)"
         counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
         lines = [f"{len(self.rows)} kernels{rate}: {counts}"]
-        for (level, signature), rows in self.findings.items():
-            lines += [f"{level} [{' '.join(signature)}]: seeds {', '.join(str(row.seed) for row in rows[:8])}"]
-            lines += [f"    {problem}" for problem in rows[0].problems]
-        return "\n".join([*lines, *map(str, self.reproducers)])
+        for fault in self.faults:
+            seeds = [row.seed for row in self.findings if fault.explains(row)]
+            lines += [f"{fault.level} [{' '.join(fault.signature)}]: {file_of(fault)}, seeds {seeds}"]
+            lines += [f"    {problem}" for problem in fault.problems]
+        return "\n".join(lines)
+
+
+def file_of(fault: Row) -> str:
+    """The name of the file that shows a fault."""
+    return f"{re.sub(r'[^a-z0-9]+', '_', fault.level).strip('_')}_{fault.seed}.py"
 
 
 def stored_rows(path: Path) -> list[Row]:
@@ -145,51 +148,69 @@ def fuzz(
 ) -> Summary:
     """Examine the kernels of some seeds, each in a child process that is killed after `patience` seconds.
 
-    Results go to `folder/results.jsonl` one by one; seeds that are there already are not run again. Of each kind of
-    finding the first is reduced, by `attempts` runs at most, and written to a Python file in the folder. `examine` is
-    what the children do, a function of a module.
+    Results go to `folder/results.jsonl` one by one; seeds that are there already are not run again. A finding that no
+    known fault explains is reduced, by `attempts` runs at most, kept as a fault in `folder/faults.jsonl`, and written
+    to a Python file there. `examine` is what the children do, a function of a module.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "results.jsonl"
-    wanted = list(seeds)
+    wanted, path = list(seeds), folder / "results.jsonl"
     known = {row.seed: row for row in stored_rows(path)}
     summary, began = Summary([known[seed] for seed in wanted if seed in known]), time.perf_counter()
-    old = {row.key for row in known.values() if row.state == "finding"}
+    summary.faults = stored_rows(folder / "faults.jsonl")
     with Workers(examine, jobs, patience) as workers:
-        tasks = [Task(seed, (), device) for seed in wanted if seed not in known]
-        with path.open("a", encoding="utf-8") as file:
-            if known:
-                file.write("\n")  # the last line may have been cut short
-            for row in map(row_of, workers.run(tasks)):
-                file.write(json.dumps(asdict(row)) + "\n")
-                file.flush()
-                summary.rows.append(row)
-                summary.new += 1
+        for result in workers.run([Task(seed, None, device) for seed in wanted if seed not in known]):
+            summary.rows.append(row_of(result))
+            summary.new += 1
+            keep(summary.rows[-1], path)
         summary.seconds = time.perf_counter() - began
-        for key, rows in summary.findings.items():
-            if key not in old and key[0] != "generator":
-                summary.reproducers.append(_reproduce(rows[0], folder, device, attempts, workers))
+        for row in summary.findings:
+            if not any(fault.explains(row) for fault in summary.faults):
+                fault = reduced(row, device, attempts, workers)
+                summary.faults.append(fault)
+                if fault.level != "generator":
+                    (folder / file_of(fault)).write_text(shown(fault, device), encoding="utf-8")
+                keep(fault, folder / "faults.jsonl")
     return summary
 
 
-def _reproduce(row: Row, folder: Path, device: str, attempts: int, workers: Workers[Task, Row]) -> Path:
-    """Reduce a finding and write it to a file."""
+def keep(row: Row, path: Path) -> None:
+    """Add a row to a file, on a line of its own also where a kill cut the last one short."""
+    whole = not path.exists() or path.read_bytes()[-1:] in (b"", b"\n")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(("" if whole else "\n") + json.dumps(asdict(row)) + "\n")
+
+
+def spans_of(decisions: Decisions) -> list[tuple[int, int]]:
+    """Which of the decisions for a kernel belong together: those of each statement."""
+    choices = RecordedChoices.replay(decisions)
+    generate_kernel(choices)
+    return [span for span in choices.spans if span[1] <= len(decisions)]
+
+
+def reduced(row: Row, device: str, attempts: int, workers: Workers[Task, Row]) -> Row:
+    """A finding that a simpler kernel shows too. What the generator itself stumbles over stays as it is."""
+    if row.level == "generator":
+        return row
+
+    def again(decisions: Decisions) -> Row:
+        return row_of(workers.one(Task(row.seed, decisions, device)))
 
     def shows(decisions: Decisions) -> Decisions | None:
-        again = row_of(workers.one(Task(row.seed, decisions, device)))
-        return (again.decisions or decisions) if again.level == row.level else None
+        found = again(decisions)
+        return (found.decisions or decisions) if found.level == row.level else None
 
-    task = Task(row.seed, row.decisions, device)
-    choices = task.choices()
+    choices = Task(row.seed, row.decisions or None).choices()
     generate_kernel(choices)
-    smallest = reduce_decisions(choices.drawn, shows, attempts)
-    kernel = generate_kernel(RecordedChoices.replay(smallest))
-    final = row_of(workers.one(Task(row.seed, smallest, device)))
-    name = re.sub(r"\W+", "_", row.level).strip("_")
-    path = folder / f"{name}_{row.seed}.py"
-    title = f"{row.level}: {(final.problems or row.problems)[0].splitlines()[0]}"
-    path.write_text(reproducer(kernel, row.seed, smallest, task.target, title, device), encoding="utf-8")
-    return path
+    smallest = reduce_decisions(choices.drawn, shows, attempts, spans_of)
+    final = again(smallest)
+    return replace(final if final.level == row.level else row, decisions=smallest)
+
+
+def shown(fault: Row, device: str = "") -> str:
+    """The text of a Python file that shows a fault."""
+    kernel = generate_kernel(RecordedChoices.replay(fault.decisions))
+    title = f"{fault.level}: {fault.problems[0].splitlines()[0]}"
+    return reproducer(kernel, fault.seed, fault.decisions, Task(fault.seed).target, title, device)
 
 
 def first_finding(seeds: Sequence[int], examine: Callable[[Task], Row] = examine_task) -> Iterator[Row]:

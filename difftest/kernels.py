@@ -64,11 +64,6 @@ class Examination:
     signature: tuple[str, ...] = ()
     operations: Mapping[str, int] = field(default_factory=dict[str, int])
 
-    @property
-    def key(self) -> tuple[str, tuple[str, ...]]:
-        """What findings that are probably one fault share."""
-        return self.level, self.signature
-
 
 def examine_launch(launch: Launch, target: str, device: str = "") -> Examination:
     """Run a kernel at every level, compiled for a target; on a device of the runtime (`cuda`) too, if one is named."""

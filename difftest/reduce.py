@@ -1,35 +1,49 @@
 """Smaller lists of decisions that still show the same fault: greedy, and blind to what the decisions mean.
 
 Any list of integers is a case (`RecordedChoices.replay`), and smaller numbers and shorter lists make simpler ones. So
-it is enough to leave out runs of decisions, long ones first, and to lower those that are left.
+it is enough to leave out what belongs together, then runs of decisions, and to lower those that are left.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 Decisions = tuple[int, ...]
 #: Of a list that still shows the fault the decisions that were taken (moved into their ranges, none too many); or None.
 Test = Callable[[Decisions], Decisions | None]
+#: Which decisions of a list belong together, as (first, behind the last).
+Spans = Callable[[Decisions], Sequence[tuple[int, int]]]
+#: From a list to one that may be simpler.
+Step = Callable[[Decisions], Decisions | None]
 
 
-def reduce_decisions(drawn: Sequence[int], shows: Test, attempts: int = 300) -> Decisions:
-    """A simpler list that still shows the fault that `drawn` does; `shows` is asked `attempts` times at most."""
-    best, left = tuple(drawn), attempts
-    while left > 0:
+def reduce_decisions(drawn: Sequence[int], shows: Test, attempts: int = 300, spans: Spans = lambda _: ()) -> Decisions:
+    """A simpler list that still shows the fault that `drawn` does; `shows` is asked `attempts` times at most.
+
+    First whole spans are left out, which leaves the others what they are, then runs of any length.
+    """
+    best, tried = tuple(drawn), set[Decisions]()
+    before: Decisions | None = None
+    while best != before:
         before = best
-        for candidate in _passes(best):
-            current = candidate(best)
-            if current is None or _order(current) >= _order(best):
+        for step in chain(_without_spans(best, spans), _passes(best)):
+            current = step(best)
+            if current is None or current in tried or _order(current) >= _order(best):
                 continue
-            left -= 1
+            if len(tried) >= attempts:
+                return best
+            tried.add(current)
             if (taken := shows(current)) is not None:
                 best = min(taken, current, key=_order)
-            if left <= 0:
-                return best
-        if best == before:
-            return best
     return best
+
+
+def _without_spans(drawn: Decisions, spans: Spans) -> Iterator[Step]:
+    """Leave out what belongs together, or put its simplest form there; from the end on, so that the rest stays put."""
+    for start, end in sorted(spans(drawn), key=lambda span: (-span[0], span[1])):
+        yield lambda best, start=start, end=end: _without(best, start, end - start)
+        yield lambda best, start=start, end=end: _without(_with(best, start, 0) or best, start + 1, end - start - 1)
 
 
 def _order(drawn: Decisions) -> tuple[int, Decisions]:
@@ -37,7 +51,7 @@ def _order(drawn: Decisions) -> tuple[int, Decisions]:
     return len(drawn), drawn
 
 
-def _passes(drawn: Decisions) -> Iterator[Callable[[Decisions], Decisions | None]]:
+def _passes(drawn: Decisions) -> Iterator[Step]:
     """The steps to try, from the coarse to the fine; each gets the best list so far."""
     size = len(drawn) // 2
     while size:

@@ -112,7 +112,8 @@ class Kernel(Maker):
     def mask(self) -> tuple[str, bool]:
         """The mask of the tile, "" for none; and whether it has a condition more than that the element exists."""
         inside = self.opening.inside
-        more = condition(self, self.tile) if self.choices.boolean(20) else None
+        with self.choices.span():
+            more = condition(self, self.tile) if self.choices.boolean(20) else None
         if more is None or not more.shape:
             return inside, False
         return (f"{inside} & ({more.text})" if inside else more.text), True

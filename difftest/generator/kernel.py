@@ -43,7 +43,7 @@ def generate_kernel(choices: Choices) -> GeneratedKernel:
     _scalars(body)
     body.let(load_direct(body))
     load(body)
-    statements(body, choices.integer(1, 12))
+    statements(body, 14)
     _keep(body)
     parameters = (*body.parameters, *_numbers(opening.numbers))
     return GeneratedKernel(_source(body), parameters, dict(opening.constants), frame.grid, _options(choices))
@@ -62,8 +62,9 @@ def _options(choices: Choices) -> dict[str, int | bool]:
 def _scalars(body: Body) -> None:
     """Numbers as parameters, whose types are written down."""
     for type_ in (INT32, FLOAT32, INT64, FLOAT16, UINT8):
-        if body.choices.boolean(25):
-            body.scope.append(body.number(type_))
+        with body.choices.span():
+            if body.choices.boolean(25):
+                body.scope.append(body.number(type_))
 
 
 def _keep(body: Body) -> None:
@@ -71,10 +72,10 @@ def _keep(body: Body) -> None:
     text = "\n".join(body.text.lines)
     mine = [v for v in reversed(body.scope) if v.text.startswith("v") and v.type.kind in NUMERIC]
     unused = [v for v in mine if len(re.findall(rf"\b{v.text}\b", text)) == 1]
-    for value in (unused or mine)[: 1 + body.choices.integer(0, 3)]:
-        store_tile(body, value.along(len(body.shape)))
-    if not mine:
-        store_tile(body, body.pick(body.tile))
+    kept = (unused or mine)[1:]
+    store_tile(body, (unused or mine)[0].along(len(body.shape)) if mine else body.pick(body.tile))
+    for number in body.choices.repeat(min(3, len(kept)), 65):
+        store_tile(body, kept[number].along(len(body.shape)))
 
 
 def _numbers(numbers: Mapping[str, int]) -> list[Parameter]:

@@ -46,13 +46,13 @@ def branch(kernel: Kernel) -> None:
     if kernel.choices.boolean(15):  # known when compiling, though not to the frontend
         flag = kernel.let(replace(flag, text=str(kernel.choices.boolean())))
     with kernel.block(f"if {flag.text}:"):
-        statements(kernel, kernel.choices.integer(1, 2), SIMPLE)
+        statements(kernel, 2, SIMPLE)
     if kernel.choices.boolean(25):
         with kernel.block(f"elif {condition(kernel, SCALAR).text}:"):
             statements(kernel, 1, SIMPLE)
     if kernel.choices.boolean():
         with kernel.block("else:"):
-            statements(kernel, kernel.choices.integer(1, 2), SIMPLE)
+            statements(kernel, 2, SIMPLE)
 
 
 def leave(kernel: Kernel) -> None:
@@ -90,7 +90,7 @@ def carried(kernel: Kernel) -> set[str]:
 def body(kernel: Kernel, chosen: set[str], may_leave: bool = True) -> None:
     """A few statements that change what is carried, and sometimes leave the loop, or go on, early."""
     before, kernel.changeable = kernel.changeable, chosen
-    statements(kernel, kernel.choices.integer(1, 3), BODIES)
+    statements(kernel, 3, BODIES)
     update(kernel)
     if may_leave and kernel.choices.boolean(20):
         flag = condition(kernel, SCALAR)
@@ -149,7 +149,7 @@ def call(kernel: Kernel) -> None:
 
 def _function_body(inner: Maker, place: Place, flag: bool) -> list[Expr]:
     """The statements of a function, and what it returns: one value or two."""
-    statements(inner, inner.choices.integer(1, 3), SIMPLE)
+    statements(inner, 3, SIMPLE)
     results = [inner.let(expression(inner, place))]
     if flag:
         inner.changeable = {results[0].text}
@@ -169,7 +169,7 @@ STATEMENTS: tuple[tuple[Statement, int], ...] = (
 )  # fmt: skip
 
 
-def statements(maker: Maker, number: int, options: tuple[tuple[Statement, int], ...] = STATEMENTS) -> None:
-    """Some statements in a row."""
-    for _ in range(number):
+def statements(maker: Maker, most: int, options: tuple[tuple[Statement, int], ...] = STATEMENTS) -> None:
+    """Some statements in a row, seldom none of them."""
+    for _ in maker.choices.repeat(most, 88 if most > 3 else 80):
         maker.choices.weighted(options)(maker)

@@ -15,7 +15,7 @@ LOWERED = "lowering or later"
 class Mutant:
     """A fault: in `file` of the compiler `old`, which stands there once, becomes `new`.
 
-    rare: few kernels show it, so that it takes more of them than a test may.
+    within: how many kernels, from seed 0 on, the harness may take to see it.
     """
 
     name: str
@@ -23,17 +23,17 @@ class Mutant:
     old: str
     new: str
     level: str
-    rare: bool = False
+    within: int = 250
 
 
 _ROWS: tuple[Mutant, ...] = (
     # Passes: each shows bit for bit after the pass.
     Mutant("fold: the larger for the smaller", "passes/fold.py",
-           '"min_s": lambda w, a, b: min(a, b)', '"min_s": lambda w, a, b: max(a, b)', "pass fold", rare=True),
+           '"min_s": lambda w, a, b: min(a, b)', '"min_s": lambda w, a, b: max(a, b)', "pass fold"),
     Mutant("fold: 0 - x is x", "passes/fold.py",
            "if Trait.COMMUTATIVE in operation.definition.traits:", "if True:", "pass fold"),
     Mutant("fold: x % 1 is x", "passes/fold.py",
-           'UNITS = frozenset(("mul_i", ', 'UNITS = frozenset(("rem_s", "mul_i", ', "pass fold"),
+           'UNITS = frozenset(("mul_i", ', 'UNITS = frozenset(("rem_s", "mul_i", ', "pass fold", within=500),
     Mutant("fold: unsigned extension by the sign", "passes/fold.py",
            '"ext_u": lambda w, a: a & ((1 << w) - 1)', '"ext_u": lambda w, a: a', "pass fold"),
     Mutant("fold: the other side of an if", "passes/fold.py",
@@ -60,12 +60,12 @@ _ROWS: tuple[Mutant, ...] = (
            "if constant_of(b) is not None else (a, b)", "pass contract"),
     Mutant("layouts: an if yields the wrong value", "passes/layouts.py",
            "self.operand(region.terminator, value.index, layout)", "self.operand(region.terminator, 0, layout)",
-           "pass assign_layouts", rare=True),
+           "pass assign_layouts"),
     # The passes whose work shows only when threads run.
     Mutant("barriers: writes do not wait for reads", "passes/barriers.py",
            "(pending.reads if writes else frozenset())", "frozenset()", LOWERED),
     Mutant("barriers: pointers are their thread's own", "passes/barriers.py",
-           "return distinct and slots(pointer.type.layout).replica_mask == 0", "return True", LOWERED, rare=True),
+           "return distinct and slots(pointer.type.layout).replica_mask == 0", "return True", LOWERED, within=700),
     Mutant("barriers: none", "passes/barriers.py", 'builder.create(OPS["barrier"])', "pass", LOWERED),
     # Analyses: what the compiler believes of addresses and masks.
     Mutant("axis: a - b is as contiguous as b", "analysis/axis_rules.py",
@@ -73,13 +73,13 @@ _ROWS: tuple[Mutant, ...] = (
            "from_b = min(lengths(axis), a.constancy[axis])", LOWERED),
     Mutant("axis: products stay contiguous", "analysis/axis_rules.py",
            "keep = a if b.value == 1 else b if a.value == 1 else None",
-           "keep = a if b.value else b if a.value else None", LOWERED, rare=True),
+           "keep = a if b.value else b if a.value else None", LOWERED),
     Mutant("axis: any mask is constant along a vector", "analysis/axis_rules.py",
            "run = min(running.aligned(axis), still.constancy[axis], still.at(axis, 1))",
            "run = min(running.aligned(axis), still.constancy[axis])", LOWERED),
     Mutant("axis: remainders stay contiguous", "analysis/axis_rules.py",
            "contiguity = [min(a.aligned(axis), b.value) for axis in range(len(base.contiguity))]",
-           "contiguity = [a.aligned(axis) for axis in range(len(base.contiguity))]", LOWERED, rare=True),
+           "contiguity = [a.aligned(axis) for axis in range(len(base.contiguity))]", LOWERED),
     Mutant("axis: a program's number is a multiple of 16", "analysis/axis_rules.py",
            '''@rule("program_id", "num_programs")
 def _scalar(operation: Operation, infos: Sequence[AxisInfo]) -> AxisInfo:
@@ -107,7 +107,7 @@ def _scalar(operation: Operation, infos: Sequence[AxisInfo]) -> AxisInfo:
     Mutant("lower: exp by a poorer constant", "lower/math.py",
            "number(LOG2_E, 'f32')", "number(LOG2_E * (1 + 1e-5), 'f32')", LOWERED),
     Mutant("lower: minima hand NaN on", "lower/floats.py",
-           '"minnum": "min"', '"minnum": "min.NaN"', LOWERED, rare=True),
+           '"minnum": "min"', '"minnum": "min.NaN"', LOWERED, within=350),
 )  # fmt: skip
 
 #: The faults by name.

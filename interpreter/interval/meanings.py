@@ -19,9 +19,8 @@ from ..batch import Batch
 from ..meanings import MEANINGS, Runner
 from ..meanings.elementwise import applied
 from ..meanings.tables import format_of
-from ..numerics import FORMATS
 from ..values import BatchValue, compact, dense, stretched
-from .arrays import ANY, NEVER, OPEN, SAME, Array, exact, hull, pack, unpack
+from .arrays import NEVER, OPEN, Array, exact, hull, pack, unpack
 from .comparisons import compare
 from .memory import MEMORY, Undecided, certain
 from .rules import ARITHMETIC, cast, stored
@@ -214,5 +213,3 @@ ENCLOSED: dict[str, Prepare] = {
     "bitcast": bitcast,
     **MEMORY,
 }
-
-__all__ = ["ANY", "ENCLOSED", "FORMATS", "SAME"]

@@ -18,7 +18,7 @@ from ..meanings.lanes import Access, lanes
 from ..memory import Buffer, Memory
 from ..numerics import FORMATS
 from ..values import BatchValue, dense, lead, widened
-from .arrays import ANY, Array, enclosed, exact, pack, unpack
+from .arrays import ANY, Array, enclosed, exact, unpack
 
 
 class Undecided(Exception):
@@ -163,5 +163,3 @@ MEMORY: dict[str, Callable[[Operation], Runner]] = {
     "atomic_cas": update,
     "print": lowered,
 }
-
-__all__ = ["MEMORY", "EnclosedMemory", "Undecided", "certain", "pack"]

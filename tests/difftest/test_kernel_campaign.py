@@ -6,14 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from tests.difftest import faulty
 from tilewright.difftest import Row, Task, fuzz, reduce_decisions
-from tilewright.difftest.kernel_campaign import first_finding, stored_rows
+from tilewright.difftest.kernel_campaign import file_of, first_finding, stored_rows
 from tilewright.difftest.reduce import Decisions
 from tilewright.difftest.workers import Lost, Workers
 
@@ -22,20 +22,37 @@ ENVIRONMENT = {"PYTHONPATH": str(ROOT), "PATH": os.environ.get("PATH", "")}
 
 
 def test_a_finding_becomes_a_small_file_that_shows_it(tmp_path: Path) -> None:
-    seeds = range(9)
-    rows = list(first_finding(seeds, faulty.with_a_fault))
-    summary = fuzz([rows[-1].seed], tmp_path, attempts=40, examine=faulty.with_a_fault)
-    (key,) = summary.findings
-    assert key[0] == "pass fold" and "xor" in key[1]
-    (path,) = summary.reproducers
-    source = path.read_text()
-    (whole,) = fuzz([rows[-1].seed], tmp_path / "whole", attempts=0, examine=faulty.with_a_fault).reproducers
-    assert source.count("\n") < whole.read_text().count("\n") and "pass fold: " in source
+    (*_, row) = first_finding(range(40), faulty.with_a_fault)
+    summary = fuzz([row.seed], tmp_path, attempts=40, examine=faulty.with_a_fault)
+    (fault,) = summary.faults
+    assert fault.level == "pass fold" and "xor" in fault.signature
+    assert len(fault.decisions) < len(row.decisions) / 2
+    path = tmp_path / file_of(fault)
+    assert path.name in str(summary) and path.read_text().count("\n") < 60
     clean = subprocess.run([sys.executable, path], env=ENVIRONMENT, capture_output=True, text=True)
     assert (clean.returncode, clean.stdout) == (0, "no difference\n"), clean.stderr
     broken = f"import runpy, tests.difftest.faulty as f; f.spoil(); runpy.run_path({str(path)!r}, run_name='__main__')"
     shown = subprocess.run([sys.executable, "-c", broken], env=ENVIRONMENT, capture_output=True, text=True)
     assert shown.returncode == 1 and shown.stdout.startswith("pass fold\n"), shown.stderr
+
+
+def test_one_fault_is_reduced_once(tmp_path: Path) -> None:
+    """Findings that a known fault explains, of this run or of an earlier one, are counted and left alone."""
+    fault = Row(0, "finding", "pass cse", ("x",), ("add_i", "sub_i"), {}, (1,))
+    (tmp_path / "faults.jsonl").write_text(json.dumps(asdict(fault)) + "\n")
+    signatures = ("sub_i", "xor", "add_i"), ("add_i", "or", "sub_i")
+    rows = [replace(fault, seed=seed, signature=names) for seed, names in enumerate(signatures)]
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
+    summary = fuzz(range(2), tmp_path, examine=faulty.or_die)
+    assert summary.faults == [fault] and summary.new == 0 and "seeds [0, 1]" in str(summary)
+    assert not fault.explains(replace(fault, level="pass fold"))
+    assert not fault.explains(replace(fault, signature=("add_i",)))
+
+
+def test_the_simplest_kernel_of_all_is_one_of_decisions() -> None:
+    """No decisions at all are decisions too, and not the seed's."""
+    assert Task(7, ()).choices().integer(2, 9) == 2
+    assert Task(7).choices().drawn == [] and Task(7).decisions is None
 
 
 def test_a_campaign_goes_on_where_it_stopped(tmp_path: Path) -> None:
@@ -61,9 +78,9 @@ def test_rows_come_back_from_their_lines(tmp_path: Path) -> None:
 def test_a_child_that_dies_is_a_finding_and_the_others_go_on(tmp_path: Path) -> None:
     summary = fuzz(range(7), tmp_path, jobs=2, attempts=0, examine=faulty.or_die)
     assert sorted(row.seed for row in summary.rows) == list(range(7))
-    (found,) = summary.findings.values()
-    assert sorted(row.seed for row in found) == [2, 5] and found[0].level == "crash"
-    assert found[0].problems == ("the process died of signal 6",)
+    assert sorted(row.seed for row in summary.findings) == [2, 5]
+    (fault,) = summary.faults
+    assert (fault.level, fault.problems) == ("crash", ("the process died of signal 6",))
 
 
 def test_a_child_that_takes_too_long_is_killed() -> None:
@@ -81,7 +98,7 @@ def test_the_command_line_tells_by_its_status(tmp_path: Path) -> None:
     with (tmp_path / "results.jsonl").open("a") as file:
         file.write(json.dumps(asdict(row)) + "\n")
     done = subprocess.run([*command[:4], "0:3", *command[5:]], env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 1 and "pass cse [add_i]: seeds 2" in done.stdout
+    assert done.returncode == 1 and "pass cse [add_i]: pass_cse_2.py, seeds [2]" in done.stdout
 
 
 # --- reduction ---

@@ -50,7 +50,7 @@ def examined(seeds: range, device: str = "") -> list[Row]:
     """What came of some seeds; fails with the kernel of the first finding."""
     rows: list[Row] = []
     for seed in seeds:
-        row = examine_task(Task(seed, (), device))
+        row = examine_task(Task(seed, None, device))
         if row.state == "finding":
             kernel = generate_kernel(RecordedChoices(seed))
             text = reproducer(kernel, seed, row.decisions, Task(seed).target, row.problems[0], device)
