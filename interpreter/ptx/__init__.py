@@ -6,6 +6,8 @@ blocks), `table` and `ops/` (what each instruction means), `site` (how one reads
 `spaces` and `machine` (threads, memory, and who runs next), `launch`. Matrix instructions have `fragments` (which lane
 holds what), `products` and `tensor_cores` (how they multiply and add).
 
+What runs beside the threads is in `hopper/`; `circles` finds threads that poll for ever.
+
 What is checked: `access` says what kind of access an instruction makes, `watch` looks at each one with `shadow` (the
 last accesses to every byte), `order` and `messages` (what comes before what) and tells `races`; `copies` are the
 asynchronous ones; `taint` and `marks` follow values that nobody wrote. What is counted: `traffic` and `counters`.
@@ -14,6 +16,7 @@ asynchronous ones; `taint` and `marks` follow values that nobody wrote. What is 
 from . import ops
 from .counters import Counters
 from .errors import BarrierError, PtxError, RaceError, TrapError, UninitializedError
+from .hopper.maps import TensorMap, decode_tensor_map, encode_tensor_map
 from .launch import program_of, run_ptx
 from .parser import PtxModule, parse
 from .races import Race
@@ -28,8 +31,11 @@ __all__ = [
     "PtxModule",
     "Race",
     "RaceError",
+    "TensorMap",
     "TrapError",
     "UninitializedError",
+    "decode_tensor_map",
+    "encode_tensor_map",
     "load_ptx",
     "ops",
     "run_ptx",

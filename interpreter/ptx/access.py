@@ -29,7 +29,8 @@ class Access:
     together, to which the address must be aligned. verb: how messages call it. kind: `read`, `write`, or among strong
     accesses (atomics, `.relaxed` and stronger, `.volatile`) `peek` for a read and `atomic` for anything that writes.
     constant: the bytes must not change while the kernel runs (`ld.global.nc`). updates: it reads what it writes.
-    number: its place in `program.accesses`.
+    number: its place in `program.accesses`. asynchronous: an engine makes it (its proxy); it is of no certain size.
+    object: of an mbarrier's own instructions.
     """
 
     site: Site
@@ -45,6 +46,13 @@ class Access:
     collective: bool = False
     constant: bool = False
     updates: bool = False
+    asynchronous: bool = False
+    object: bool = False
+
+    @property
+    def what(self) -> str:
+        """The access, for messages."""
+        return self.verb if self.asynchronous or self.object else f"{self.verb} {self.size} bytes"
 
     @property
     def count(self) -> int:
@@ -68,6 +76,27 @@ def access_of(
         kind=("atomic" if strong else "write") if writes else ("peek" if strong else "read"),
         number=len(accesses), acquires=semantics in _ACQUIRES, releases=semantics in _RELEASES, collective=collective,
         constant="nc" in site.instruction.opcode.split("."), updates=base in _ATOMIC,
+    )  # fmt: skip
+    accesses.append(access)
+    return access
+
+
+def engine_access(site: Site, space: str, size: int, verb: str, kind: str) -> Access:
+    """Declare what an engine does with pieces of `size` bytes of shared or global memory."""
+    accesses = site.program.accesses
+    access = Access(
+        site, space, np.dtype(np.uint64 if size > 4 else np.uint32), size, verb, kind != "read", kind, len(accesses),
+        asynchronous=True,
+    )  # fmt: skip
+    accesses.append(access)
+    return access
+
+
+def object_access(site: Site, verb: str, kind: str) -> Access:
+    """Declare the access of an instruction to an mbarrier: a plain `write` if it makes or ends one."""
+    accesses = site.program.accesses
+    access = Access(
+        site, "shared", np.dtype(np.uint64), 8, verb, kind != "peek", kind, len(accesses), object=True,
     )  # fmt: skip
     accesses.append(access)
     return access

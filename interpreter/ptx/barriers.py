@@ -90,6 +90,7 @@ class Barriers:
             what = f"`{site.instruction.opcode}` for {int(wanted[at])} threads, others wait there for another number"
             raise site.fault(BarrierError, what, frame, int(threads[at]))
         self._wanted[keys] = wanted
+        frame.changes += 1
         if stays:
             self._waits.append(_Wait(number, site, threads, keys))
         elif frame.watch is not None:

@@ -279,8 +279,9 @@ class Body:
                 cursor.fail(f"`{token.text}` is neither a register nor a variable", token)
         if cursor.token.kind in ("+", "-", "int"):
             offset += cursor.integer("an offset")
+        coordinates = self._vector(cursor.expect("{")).elements if cursor.accept(",") else ()
         cursor.expect("]")
-        return Address(base, offset)
+        return Address(base, offset, coordinates)
 
     def _named(self, token: Token) -> Operand:
         text = token.text

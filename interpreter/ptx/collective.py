@@ -14,6 +14,9 @@ from .syntax import Operand, Vector
 from .table import Gate
 from .types import Array
 
+GROUP = 4 * WARP
+"""Threads of a warp group."""
+
 
 def aligned_gate(site: Site) -> Gate:
     """Threads wait until their warp is complete. Raises BarrierError for a warp that never can be."""
@@ -29,6 +32,29 @@ def aligned_gate(site: Site) -> Gate:
             at = int(np.argmax(alive < WARP))
             raise _incomplete(site, frame, int(threads[at]), int(alive[at]))
         complete = np.bincount(own)[own] == WARP
+        machine.hold(site.block, threads[~complete])
+        return None if np.count_nonzero(complete) == frame.count else threads[complete]
+
+    return gate
+
+
+def warpgroup_gate(site: Site) -> Gate:
+    """Threads wait until the four warps of their warp group are complete. Raises BarrierError if they never can be."""
+
+    def gate(machine: Machine, frame: Frame, index: Index) -> Index:
+        index = machine.fetch(site.block, index)
+        if index is None and frame.threads % GROUP == 0 and frame.alive.all():
+            return None
+        threads = frame.indices(index)
+        each = -(-frame.threads // GROUP)
+        numbers = frame.number // frame.threads * each + frame.number % frame.threads // GROUP
+        own = numbers[threads]
+        alive = np.bincount(numbers[frame.alive], minlength=int(numbers[-1]) + 1)[own]
+        if (alive < GROUP).any():
+            at = int(np.argmax(alive < GROUP))
+            what = f"`{site.instruction.opcode}` needs all {GROUP} threads of a warp group, there are {int(alive[at])}"
+            raise site.fault(BarrierError, what, frame, int(threads[at]))
+        complete = np.bincount(own)[own] == GROUP
         machine.hold(site.block, threads[~complete])
         return None if np.count_nonzero(complete) == frame.count else threads[complete]
 

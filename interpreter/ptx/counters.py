@@ -23,7 +23,8 @@ class Row:
     """The counts of one instruction, or of all instructions of a line.
 
     threads, warps: how many executed it; guarded instructions count for all. global_requests, sectors; shared_requests,
-    wavefronts, conflicts: see `traffic`. tensor: matrix instructions, by warp. waits: barriers a warp waited at.
+    wavefronts, conflicts: see `traffic`. tensor: matrix instructions, by warp. waits: barriers a warp waited at. lanes:
+    how many threads accessed global or shared memory, guarded instructions only where their guard held.
     """
 
     threads: int = 0
@@ -35,6 +36,7 @@ class Row:
     conflicts: int = 0
     tensor: int = 0
     waits: int = 0
+    lanes: int = 0
 
     def __add__(self, other: Row) -> Row:
         return Row(*(getattr(self, name) + getattr(other, name) for name in Row.__slots__))
@@ -98,7 +100,8 @@ class Counters:
                 sectors, wavefronts = traffic.units[:, numbers].sum(1).tolist()
                 conflicts = wavefronts - int(traffic.phases[1, numbers].sum())
                 tensor, waits = warps * each.tensor, warps * each.waits
-                row = Row(threads, warps, far, sectors, near, wavefronts, conflicts, tensor, waits)
+                lanes = int(traffic.lanes[:, numbers].sum())
+                row = Row(threads, warps, far, sectors, near, wavefronts, conflicts, tensor, waits, lanes)
                 found.append((each.opcode, each.location, row))
         return found
 

@@ -7,6 +7,7 @@ threads are known to agree; arrays are never written in place, so that instructi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from .types import CARRIERS, Array
 
 if TYPE_CHECKING:
     from .copies import Copies
+    from .hopper.engines import Engines
     from .launch import Launch
     from .program import Program
     from .taint import Holes, Taint
@@ -37,11 +39,14 @@ def spread(values: Array, count: int) -> Array:
 class Frame:
     """The state of `blocks` thread blocks, from block number `first` of the grid on (x varies fastest).
 
-    `copies` are those in flight. `watch` checks accesses, None for a launch without checks; `holes` is what it has just
-    found unwritten, and `taint` where in the registers such values are.
+    cluster: the blocks of a cluster; those of one follow each other. changes: grows with whatever a thread that waits
+    may wait for. `copies` are those in flight, `engines` what runs beside the threads. `watch` checks accesses, None
+    for a launch without checks; `holes` is what it has just found unwritten, and `taint` where in the registers such
+    values are. `flying` are the accumulators of products in flight.
     """
 
     copies: Copies
+    engines: Engines
 
     def __init__(self, launch: Launch, program: Program, first: int, blocks: int) -> None:
         self.launch = launch
@@ -50,6 +55,9 @@ class Frame:
         self.blocks = blocks
         self.threads = launch.block[0] * launch.block[1] * launch.block[2]
         self.count = blocks * self.threads
+        self.cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
+        self.changes = 0
+        self.flying: frozenset[int] = frozenset()
         self.registers: list[Any] = [None] * len(program.registers)
         for number in program.tracked:
             self.registers[number] = np.zeros(1, CARRIERS[program.registers[number].bits])
@@ -118,7 +126,7 @@ class Frame:
 
     def block_of(self, thread: int) -> Triple:
         """The block that a thread belongs to, as its index along the axes of the grid."""
-        return unravel(self.first + thread // self.threads, self.launch.grid)
+        return self.launch.place(self.first + thread // self.threads)
 
     def thread_of(self, thread: int) -> Triple:
         """The index of a thread in its block."""
@@ -129,3 +137,9 @@ def unravel(number: int, extent: Triple) -> Triple:
     """The index (x, y, z) of a number, x varying fastest."""
     x, y, _ = extent
     return number % x, number // x % y, number // (x * y)
+
+
+def tuple_of(values: Iterable[int]) -> Triple:
+    """Three numbers."""
+    x, y, z = values
+    return x, y, z

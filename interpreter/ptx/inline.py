@@ -130,9 +130,11 @@ class _Copy:
             return replace(operand, variable=self.variables.get(operand.variable, operand.variable))
         if isinstance(operand, Address):
             base = operand.base
+            coordinates = tuple(self.operand(op) for op in operand.coordinates)
             if isinstance(base, Register):
-                return replace(operand, base=self.register(base))
-            return operand if base is None else replace(operand, base=self.variables.get(base, base))
+                return Address(self.register(base), operand.offset, coordinates)
+            own = None if base is None else self.variables.get(base, base)
+            return Address(own, operand.offset, coordinates)
         if isinstance(operand, Vector):
             return Vector(tuple(self.operand(op) for op in operand.elements))
         if isinstance(operand, Pair):

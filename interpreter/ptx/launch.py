@@ -16,8 +16,11 @@ from ..memory import Buffer, Memory
 from .copies import Copies
 from .counters import Counters, Tally
 from .errors import RaceError
-from .frame import Frame, Triple
+from .frame import Frame, Triple, tuple_of, unravel
+from .hopper.clusters import cluster_of
+from .hopper.engines import Engines
 from .machine import Machine
+from .order import SLOTS
 from .parser import PtxModule
 from .program import Program
 from .shadow import THREAD
@@ -34,6 +37,8 @@ _MAX_THREADS = 1024
 _MAX_SHARED = 232_448 + 1024
 _GRANULES = 1 << 22
 """How many pieces of shared memory are watched at once, at 24 bytes each."""
+_KNOWLEDGE = 1 << 24
+"""How many entries there are at once of what threads and engines know of each other."""
 _UNSET = 0xA5
 """What shared and local memory hold before anything was stored."""
 
@@ -43,9 +48,12 @@ class Launch:
 
     def __init__(
         self, program: Program, grid: Triple, block: Triple, memory: Memory, parameters: bytes, dynamic_shared: int,
-        options: Options, stdout: TextIO,
+        options: Options, stdout: TextIO, cluster: Triple | None = None,
     ) -> None:  # fmt: skip
         self.program, self.grid, self.block, self.memory = program, grid, block, memory
+        self.explicit_cluster, self.cluster = cluster is not None, cluster or (1, 1, 1)
+        self.clusters = tuple_of(n // c for n, c in zip(grid, self.cluster, strict=True))
+        self.seed = options.seed
         self.dynamic_shared = dynamic_shared
         self.shared_bytes = program.shared_bytes + dynamic_shared
         self.fuel, self.mma, self.stdout = options.fuel, options.mma, stdout
@@ -62,6 +70,14 @@ class Launch:
         """New local memory for some threads."""
         return Rows(threads, self.program.local_bytes, _UNSET, 1)
 
+    def place(self, block: int) -> Triple:
+        """The index of a block in the grid; the blocks of a cluster are numbered one after the other."""
+        if self.cluster == (1, 1, 1):
+            return unravel(block, self.grid)
+        number, rank = divmod(block, self.cluster[0] * self.cluster[1] * self.cluster[2])
+        outer, inner = unravel(number, self.clusters), unravel(rank, self.cluster)
+        return tuple_of(o * c + i for o, c, i in zip(outer, self.cluster, inner, strict=True))
+
     def special(self, frame: Frame, name: str) -> npt.NDArray[np.uint64]:
         """A special register that does not change, for all threads of a chunk."""
         return value_of(frame, name)
@@ -77,15 +93,17 @@ def run_ptx(
     shared_bytes: int = 0,
     stdout: TextIO | None = None,
     checks: bool = True,
+    cluster: Sequence[int] | None = None,
+    reachable: Sequence[Buffer] = (),
 ) -> Counters:
-    """Run an entry of a module on a grid of blocks, each (x, y, z) or fewer numbers.
+    """Run an entry of a module on a grid of blocks, each (x, y, z) or fewer numbers, in clusters if that is given.
 
-    A Buffer is passed as its address; a number as the parameter's type has it; bytes as they are. `options.fuel` is the
-    budget of instructions, each counted once for all threads that run it together; `options.chunk_bytes` decides how
-    many blocks run at once, `options.mma` how matrix instructions add. `shared_bytes` is the dynamic shared memory of a
-    block. Device prints go to `stdout`. `options.seed` picks one of the orders in which threads may run and copies be
-    done. Without `checks`, or with more than 2**30 threads, nobody looks for races and values that were never written,
-    or counts traffic.
+    A Buffer is passed as its address; a number as the parameter's type has it; bytes (such as tensor maps) as they are;
+    `reachable` are buffers that only tensor maps point to. `options.fuel` is the budget of instructions, each counted
+    once for all threads that run it together; `options.chunk_bytes` decides how many blocks run at once, `options.mma`
+    how matrix instructions add. `shared_bytes` is the dynamic shared memory of a block. Device prints go to `stdout`.
+    `options.seed` picks one of the orders in which threads may run and copies be done. Without `checks`, or with more
+    than 2**30 threads, nobody looks for races and values that were never written, or counts traffic.
 
     Raises LaunchError when the arguments or the launch do not fit the entry, PtxError for what the emulator does not
     know, MemoryAccessError, UninitializedError, BarrierError, RaceError, TrapError, DeviceAssertError for what the
@@ -95,17 +113,16 @@ def run_ptx(
     program = program_of(module, entry)
     extent = _triple(grid), _triple(block)
     _check_launch(program, *extent, shared_bytes)
+    shape = cluster_of(program, extent[0], None if cluster is None else _triple(cluster))
     buffers = [argument for argument in arguments if isinstance(argument, Buffer)]
-    memory = Memory([*buffers, *_module_buffers(program)])
+    memory = Memory([*buffers, *reachable, *_module_buffers(program)])
     parameters = _packed(program, arguments)
     out = stdout or options.stdout or sys.stdout
-    launch = Launch(program, *extent, memory, parameters, shared_bytes, options, out)
+    launch = Launch(program, *extent, memory, parameters, shared_bytes, options, out, shape)
     threads = extent[1][0] * extent[1][1] * extent[1][2]
     blocks = extent[0][0] * extent[0][1] * extent[0][2]
     launch.history = History(program.accesses, blocks) if checks and threads * blocks <= THREAD else None
-    at_once = max(1, (options.chunk_bytes >> 6) // threads)
-    if launch.history is not None:
-        at_once = min(at_once, max(1, _GRANULES // max(1, launch.shared_bytes >> launch.history.bits["shared"])))
+    at_once = _blocks_at_once(launch, threads, options.chunk_bytes)
     tally = Tally(program)
     with np.errstate(all="ignore"):
         for first in range(0, blocks, at_once):
@@ -115,15 +132,28 @@ def run_ptx(
     return tally.counters(launch.issued)
 
 
+def _blocks_at_once(launch: Launch, threads: int, chunk_bytes: int) -> int:
+    """How many blocks run at once: whole clusters, as many as memory is meant for."""
+    count = max(1, (chunk_bytes >> 6) // threads)
+    if launch.history is not None:
+        count = min(count, max(1, _GRANULES // max(1, launch.shared_bytes >> launch.history.bits["shared"])))
+    cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
+    if launch.program.asynchronous or cluster > 1:
+        count = min(count, _KNOWLEDGE // (threads * (2 * cluster * threads + cluster * SLOTS)))
+    return max(1, count // cluster) * cluster
+
+
 def _run_chunk(launch: Launch, frame: Frame, tally: Tally, seed: int) -> None:
     """Run some blocks to their end. What goes wrong after a race is told as the race."""
     frame.copies = Copies(frame, seed)
+    frame.engines = Engines(frame, seed)
     if launch.history is not None:
         frame.watch = Watch(frame, launch.history, tally.traffic)
         frame.taint = Taint(frame) if launch.program.tracked else None
     try:
         Machine(frame, tally, seed).run()
         frame.copies.wait(None, None)
+        frame.engines.end()
         if frame.watch is not None:
             frame.watch.order.end()
     except RaceError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .syntax import Address, Instruction, LabelRef, Name, Negated, Operand, Pair, Register, Vector
+from .syntax import Address, Immediate, Instruction, LabelRef, Name, Negated, Operand, Pair, Register, Vector
 
 if TYPE_CHECKING:
     from .program import Block, Program
@@ -20,8 +20,11 @@ def registers_in(operand: Operand) -> Iterator[Register]:
         yield operand
     elif isinstance(operand, Negated):
         yield operand.register
-    elif isinstance(operand, Address) and isinstance(operand.base, Register):
-        yield operand.base
+    elif isinstance(operand, Address):
+        if isinstance(operand.base, Register):
+            yield operand.base
+        for part in operand.coordinates:
+            yield from registers_in(part)
     elif isinstance(operand, Vector):
         for part in operand.elements:
             yield from registers_in(part)
@@ -41,11 +44,19 @@ def writes(instruction: Instruction) -> set[int]:
 
 def reads(instruction: Instruction) -> set[int]:
     """The registers that an instruction reads, its guard among them."""
-    skip = 1 if writes(instruction) else 0
+    skip = 1 if writes(instruction) and not accumulates(instruction) else 0
     found = {r.index for operand in instruction.operands[skip:] for r in registers_in(operand)}
     if instruction.guard is not None:
         found.add(instruction.guard.register.index)
     return found
+
+
+def accumulates(instruction: Instruction) -> bool:
+    """Whether it is a `wgmma` that adds to what its first operand holds, for certain."""
+    if not instruction.opcode.startswith("wgmma.mma_async"):
+        return False
+    chooser = instruction.operands[3] if len(instruction.operands) > 3 else None
+    return isinstance(chooser, Immediate) and chooser.value != 0
 
 
 def successors(program: Program, block: Block) -> set[int]:

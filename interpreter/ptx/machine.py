@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.lang import Location
+
 from ..errors import OutOfFuelError, place
 from .barriers import Barriers
+from .circles import Circles
 from .counters import Tally
 from .errors import BarrierError
 from .frame import Frame, Index
+from .hopper.checks import check_end
+from .syntax import Instruction
 from .taint import Taint
 
 if TYPE_CHECKING:
@@ -45,6 +50,8 @@ class Machine:
         self._ready: dict[int, list[Index]] = {}
         self._order: list[int] = []
         self._held: dict[int, Threads] = {}
+        self._circles = Circles(frame)
+        frame.engines.machine = self
 
     @property
     def all_waiting(self) -> bool:
@@ -55,9 +62,12 @@ class Machine:
         """Run all threads to their end. Raises what goes wrong on the way."""
         frame, launch, turn = self.frame, self.frame.launch, 0
         self.go(0, None)
-        while self._order:
+        while self._order or self._revive():
             turn += 1
+            if self._circles.closed(self._ready):
+                self._revive_all()
             number = self._next(turn)
+            self._circles.went(number)
             index = self._take(number)
             if self._random is not None:
                 index = self._some(number, index)
@@ -68,26 +78,30 @@ class Machine:
                 what = f"still running after {launch.fuel} instructions, the budget of the launch (TILEWRIGHT_FUEL)"
                 raise OutOfFuelError(what, frame.program.line_of(block), frame.block_of(int(frame.indices(index)[0])))
             frame.copies.drift()
+            frame.engines.drift(turn)
             if block.gate is not None:
                 if frame.taint is not None:
                     frame.taint.arrive(block, index)
                 index = block.gate(self, frame, index)
                 if index is not None and not len(index):
-                    self._check()
                     continue
             self.tally.add(number, index, frame)
             self._steps(block, index)
             assert block.end is not None
             block.end(self, frame, index)
-            self._check()
 
     def _steps(self, block: Block, index: Index) -> None:
         """Run the instructions of a block, but for its end."""
         frame = self.frame
+        flying = frame.flying and not block.touched.isdisjoint(frame.flying)
         if frame.taint is not None:
+            for instruction, _, _ in block.instructions if flying else ():
+                frame.engines.products.refuse(instruction, index)
             frame.taint.run(block, 0, index)
             return
         for number, step in enumerate(block.steps):
+            if flying:
+                self._refuse(block.instructions[number][0], index)
             step(frame, index)
             if frame.holes is not None:
                 frame.taint = Taint(frame)
@@ -95,8 +109,28 @@ class Machine:
                 frame.taint.run(block, number + 1, index)
                 return
 
-    def _check(self) -> None:
-        if not self._order and (self._held or self.barriers.waiting):
+    def _refuse(self, instruction: Instruction, index: Index) -> None:
+        """Raise BarrierError where threads touch registers of products in flight; those that a guard keeps may not."""
+        if instruction.guard is not None:
+            found = self.frame.registers[instruction.guard.register.index]
+            active = found if index is None or len(found) == 1 else found[index]
+            index = self.frame.narrowed(index, active != instruction.guard.negated)
+        if index is None or len(index):
+            self.frame.engines.products.refuse(instruction, index)
+
+    def _revive(self) -> bool:
+        """Nothing is ready: let the engines work. Whether anything is ready now. Raises BarrierError for a deadlock."""
+        engines = self.frame.engines
+        while not self._order:
+            if not (self._held or self.barriers.waiting or engines.waiting):
+                return False
+            if not engines.settle() and not engines.hurry():
+                self._stuck()
+        return True
+
+    def _revive_all(self) -> None:
+        """What is ready goes round in circles. Raises BarrierError if the engines have nothing left to do either."""
+        if not self.frame.engines.settle():
             self._stuck()
 
     def _next(self, turn: int) -> int:
@@ -156,10 +190,17 @@ class Machine:
         self.tally.add(number, index, self.frame)
         self.go(number + 1, index)
 
-    def finish(self, index: Index) -> None:
-        """Threads have exited."""
-        self.frame.alive[slice(None) if index is None else index] = False
+    def finish(self, index: Index, where: Location | None = None) -> None:
+        """Threads have exited, at a place in the source."""
+        frame = self.frame
+        frame.alive[slice(None) if index is None else index] = False
+        frame.changes += 1
+        if frame.cluster > 1 and frame.watch is not None:
+            for block in np.unique(frame.indices(index) // frame.threads).tolist():
+                if not frame.alive[block * frame.threads : (block + 1) * frame.threads].any():
+                    check_end(frame.watch, block, where or frame.program.entry_location)
         self.barriers.threads_left()
+        self.frame.engines.meetings.complete()
 
     def hold(self, number: int, index: Threads) -> None:
         """Keep threads at the gate of a block."""
@@ -176,10 +217,13 @@ class Machine:
         waits = [(self.blocks[number], index) for number, index in self._held.items()]
         waits += [(self.blocks[number], index) for number, index in self.barriers.places()]
         frame, lines = self.frame, list[str]()
+        states = {int(index[0]): state for _, index, state in frame.engines.waits()}
+        waits += [(self.blocks[number], index) for number, index, _ in frame.engines.waits()]
+        waits += [(self.blocks[number], frame.indices(self._take(number))) for number in self._order]
         for block, index in sorted(waits, key=lambda wait: -len(wait[1])):
             opcode = block.instructions[0][0].opcode
             thread = int(index[0])
-            state = self.barriers.state(thread)
+            state = self.barriers.state(thread) or states.get(thread, "")
             who = f"for example thread {frame.thread_of(thread)} of block {frame.block_of(thread)}"
             where = place(frame.program.line_of(block))
             lines.append(f"  {where}: {len(index)} threads wait in `{opcode}`, {who}{state}")

@@ -5,6 +5,11 @@ whole warps are by far the most common, so each block and each warp has one such
 partial barriers, masks of some lanes) a matrix follows, with one stamp for each pair of threads of a block. Releases
 and acquires are the business of `messages`. Threads that have exited count as having arrived everywhere. What runs
 earlier in the emulator is not ordered by that; neither are the lanes of a warp that run together.
+
+Hopper's engines copy and multiply beside the threads. What they did has slots in place of threads: one for each warp
+group's products, the others for mbarriers. Where a program has them, and where blocks form clusters, a row of the
+matrix has more columns: all threads of the cluster, the slots of its blocks, and once more the threads, up to which
+stamp what they did has passed a proxy fence on its way here, as what an engine is to see of it must have.
 """
 
 from __future__ import annotations
@@ -17,11 +22,16 @@ from numpy.typing import NDArray
 
 from .frame import WARP, Frame, Index
 from .messages import Messages, Published
-from .shadow import COLLECTIVE, SHIFT, THREAD, Clock, Records
+from .shadow import COLLECTIVE, ENGINE, PENDING, SHIFT, STAMPS, THREAD, Clock, Records
 
 Threads = NDArray[np.intp]
 Known = NDArray[np.int32]
-"""For some threads, a row each: up to which stamp they know what each thread of their block did."""
+"""For some threads, a row each: up to which stamp they know what each thread of their block did, and more."""
+
+SLOTS = 64
+"""Slots of a block."""
+GROUPS = 8
+"""How many of them are those of warp groups; mbarriers share the others."""
 
 
 class Arrival(NamedTuple):
@@ -44,11 +54,17 @@ class Order:
         self._messages: Messages | None = None
         self._blocks = np.zeros(frame.blocks, np.int64)
         self._warps: NDArray[np.int64] | None = None
+        self._told: Known | None = None
         self._pairs: Known | None = None
         self._even: int | None = 0
         self._limits: Records | None = None
         self._first = frame.first * frame.threads
         self._warps_each = -(-frame.threads // WARP)
+        self._cluster = frame.cluster
+        self._span = frame.cluster * frame.threads
+        self._slots = frame.cluster * SLOTS if frame.program.asynchronous else 0
+        self.width = self._span + (self._slots + self._span if self._slots else 0)
+        self._wide = self.width > frame.threads
 
     def limit(self, threads: Threads | None) -> int | Records:
         """Records of one's own block below this are ordered: one for all, or one a thread."""
@@ -60,6 +76,13 @@ class Order:
 
     def unordered(self, threads: Threads, records: Records, collective: bool = False) -> NDArray[np.bool_]:
         """Where a record is another thread's, and not ordered before what the thread beside it does next."""
+        if self._slots:
+            engines = (records & ENGINE != 0) & (records < PENDING)
+            if engines.any():
+                late = self._engines_late(threads, records)
+                rest = ~engines
+                late[rest] = self.unordered(threads[rest], records[rest], collective)
+                return late
         other, stamp = (records & THREAD) - self._first, records >> SHIFT
         each = self._frame.threads
         block = threads // each
@@ -69,11 +92,23 @@ class Order:
             warp = self._warp(threads)
             seen = np.maximum(seen, np.where(near & (self._warp(other) == warp), self._warps[warp], 0))
         if self._pairs is not None:
-            seen = np.maximum(seen, np.where(near, self._pairs[threads, other % each], 0))
+            close = other // self._span == threads // self._span
+            seen = np.maximum(seen, np.where(close, self._pairs[threads, other % self._span], 0))
         late = stamp >= seen
         if self._messages is not None:
             late &= ~self._messages.ordered(threads, other, stamp)
         return late if collective else late & ((other != threads) | (records & COLLECTIVE != 0))
+
+    def _engines_late(self, threads: Threads, records: Records) -> NDArray[np.bool_]:
+        """The same for records of engines; what is none counts as one."""
+        slot, stamp = (records & THREAD) - self._frame.first * SLOTS, records >> SHIFT & STAMPS
+        close = slot // self._slots == threads // self._span
+        late = np.ones(len(records), np.bool_)
+        if self._pairs is not None:
+            late &= ~close | (stamp >= self._pairs[threads, self._span + slot % self._slots])
+        if self._messages is not None:
+            late &= close | ~self._messages.ordered(threads, slot // SLOTS * self._frame.threads, stamp)
+        return late
 
     def whole(self, blocks: NDArray[np.bool_] | None = None) -> None:
         """All threads of these blocks, or of every block, have met."""
@@ -87,6 +122,10 @@ class Order:
         else:
             self._blocks[blocks] = now
             self._even = self._limits = None
+        if self._wide and self._pairs is not None:
+            rows = self._pairs.reshape(self._frame.blocks, -1, self.width)
+            chosen = np.arange(len(rows)) if blocks is None else np.flatnonzero(blocks)
+            rows[chosen] = rows[chosen].max(1, keepdims=True)
         if self._messages is not None:
             threads = self._frame.number
             threads = threads if blocks is None else threads[np.repeat(blocks, self._frame.threads)]
@@ -137,14 +176,70 @@ class Order:
         """What threads know now, themselves included."""
         frame, now = self._frame, self._clock.next
         each = frame.threads
-        rows = np.broadcast_to(self._blocks[threads // each].astype(np.int32)[:, None], (len(threads), each))
-        rows = rows.copy() if self._pairs is None else np.maximum(rows, self._pairs[threads])
-        if self._warps is not None:
-            warp = self._warp(threads)
-            own = np.arange(each) // WARP == (warp % self._warps_each)[:, None]
-            rows = np.maximum(rows, np.where(own, self._warps[warp].astype(np.int32)[:, None], 0))
-        rows[np.arange(len(threads)), threads % each] = now
+        rows = np.zeros((len(threads), self.width), np.int32) if self._pairs is None else self._pairs[threads]
+        place = threads // each % self._cluster
+        for rank in range(self._cluster):
+            here = place == rank if self._cluster > 1 else slice(None)
+            own = rows[here, rank * each : (rank + 1) * each]
+            own = np.maximum(own, self._blocks[threads[here] // each].astype(np.int32)[:, None])
+            if self._warps is not None:
+                warp = self._warp(threads[here])
+                same = np.arange(each) // WARP == (warp % self._warps_each)[:, None]
+                own = np.maximum(own, np.where(same, self._warps[warp].astype(np.int32)[:, None], 0))
+            rows[here, rank * each : (rank + 1) * each] = own
+        rows[np.arange(len(threads)), threads % self._span] = now
         return rows
+
+    def learn(self, threads: Threads, rows: Known) -> None:
+        """Threads learn what rows, or a single one, say."""
+        matrix = self._matrix()
+        matrix[threads] = np.maximum(matrix[threads], rows)
+
+    def advance(self, threads: Threads, slots: Threads | int) -> None:
+        """Threads know all that the engines of slots, numbered through the frame, have done."""
+        self._matrix()[threads, self._span + slots % self._slots] = self._clock.next
+
+    def fence_proxy(self, index: Index) -> None:
+        """All that threads know has passed a proxy fence."""
+        threads = self._frame.indices(index)
+        rows = self.known(threads)
+        matrix, passed = self._matrix(), self._span + self._slots
+        matrix[threads, passed:] = np.maximum(matrix[threads, passed:], rows[:, : self._span])
+
+    def engine(self, slot: int) -> int:
+        """What records of a slot, numbered through the frame, have beside the stamp."""
+        return ENGINE | slot + self._frame.first * SLOTS
+
+    def column(self, slot: int) -> int:
+        """The column of a slot."""
+        return self._span + slot % self._slots
+
+    def unseen(self, thread: int, row: Known, records: Records, written: bool) -> NDArray[np.bool_]:
+        """Which records an engine at work for a thread, that knows `row`, must not stand beside.
+
+        `written` says that they are writes: those of threads need a proxy fence.
+        """
+        late = np.ones(len(records), np.bool_)
+        engines = (records & ENGINE != 0) & (records < PENDING)
+        plain = (records < PENDING) & ~engines
+        other, stamp = (records & THREAD) - self._first, records >> SHIFT & STAMPS
+        close = plain & (other // self._span == thread // self._span)
+        first = self._span + self._slots if written else 0
+        late[close] = stamp[close] >= row[first + other[close] % self._span]
+        slot = (records & THREAD) - self._frame.first * SLOTS
+        close = engines & (slot // self._slots == thread // self._span)
+        late[close] = stamp[close] >= row[self._span + slot[close] % self._slots]
+        if self._messages is not None:
+            far = (records < PENDING) & (np.where(engines, slot // SLOTS, other // self._frame.threads)
+                                         // self._cluster != thread // self._span)  # fmt: skip
+            who = np.where(engines, slot // SLOTS * self._frame.threads, other)[far]
+            late[far] = ~self._messages.ordered(np.full(len(who), thread), who, stamp[far])
+        return late
+
+    def _matrix(self) -> Known:
+        if self._pairs is None:
+            self._pairs = np.zeros((self._frame.count, self.width), np.int32)
+        return self._pairs
 
     @property
     def messages(self) -> Messages:
@@ -157,11 +252,32 @@ class Order:
         """Threads pass a fence."""
         threads = self._frame.indices(index)
         self.messages.fence(threads, self.told(threads))
+        if self._slots:
+            self._publish(threads)
+            self._hear(threads)
+
+    def hear(self, threads: Threads, message: Records, at_once: bool) -> None:
+        """Threads have read a place where the last message is so old; they learn it now, or at their next fence."""
+        self.messages.acquire(threads, message, at_once)
+        if self._slots and at_once:
+            self._hear(threads)
+
+    def _publish(self, threads: Threads) -> None:
+        """What threads know of engines and fences may be learned by others, as `messages` has it of threads."""
+        if self._told is None:
+            self._told = np.zeros((self._frame.blocks // self._cluster, self.width), np.int32)
+        np.maximum.at(self._told, threads // self._span, self._matrix()[threads])
+
+    def _hear(self, threads: Threads) -> None:
+        if self._told is not None:
+            self.learn(threads, np.where(np.arange(self.width) < self._span, 0, self._told[threads // self._span]))
 
     def write(self, threads: Threads, releases: bool) -> NDArray[np.bool_]:
         """Threads make a strong write: which of them publish something by that."""
         if releases:
             self.messages.release(self.told(threads))
+            if self._slots:
+                self._publish(threads)
             return np.ones(len(threads), np.bool_)
         return np.zeros(len(threads), np.bool_) if self._messages is None else self._messages.relax(threads)
 
@@ -179,7 +295,10 @@ class Order:
         found[here] = self._blocks[here][:, None]
         if self._pairs is not None:
             starts = np.flatnonzero(np.diff(block, prepend=-1))
-            found[here] = np.maximum(found[here], np.maximum.reduceat(self._pairs[threads], starts, axis=0))
+            rows = np.maximum.reduceat(self._pairs[threads], starts, axis=0)
+            rank = block[starts] % self._cluster * frame.threads
+            own = np.take_along_axis(rows, rank[:, None] + np.arange(frame.threads), axis=1)
+            found[here] = np.maximum(found[here], own)
         flat = found.reshape(-1)
         if self._warps is not None:
             warp = self._warp(frame.number)
@@ -200,9 +319,7 @@ class Order:
         order = np.argsort(every, kind="stable")
         starts = np.flatnonzero(np.diff(every[order], prepend=-1))
         joined = np.maximum.reduceat(np.concatenate([giver.known for giver in givers])[order], starts, axis=0)
-        if self._pairs is None:
-            self._pairs = np.zeros((self._frame.count, self._frame.threads), np.int32)
-        self._pairs[threads] = joined[np.searchsorted(wanted, keys)]
+        self._matrix()[threads] = joined[np.searchsorted(wanted, keys)]
 
     def _warp(self, threads: Threads) -> Threads:
         """The warp of threads of the frame, numbered through it."""

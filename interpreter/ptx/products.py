@@ -19,7 +19,7 @@ from .. import numerics
 from .fragments import Fragment, accumulator, left, right
 from .rounding import arithmetic
 from .table import Modifiers
-from .tensor_cores import multiply, unit_of
+from .tensor_cores import Unit, group_unit_of, multiply, unit_of
 from .types import TYPES, Array
 
 Product = Callable[[Array, Array, Array], Array]
@@ -78,6 +78,16 @@ def products_of(m: Modifiers, generation: int) -> dict[str, Product]:
     return {"exact": product, "hardware": product}
 
 
+def group_products_of(m: Modifiers, depth: int) -> dict[str, Product]:
+    """What a `wgmma` of these modifiers computes, by `options.mma`: 64 rows, all columns at once."""
+    shape = Shape(64, depth, m["a"], m["b"], m["d"])
+    if shape.c == "s32":
+        product = _integers(shape, m)
+        return {"exact": product, "hardware": product}
+    unit = group_unit_of(TYPES[shape.a], TYPES[shape.c].format)
+    return {"exact": _exact(shape), "hardware": _multiplied(shape, unit)}
+
+
 def _operands(shape: Shape, x: Array, y: Array, z: Array) -> tuple[Array, Array, Array]:
     """Bits as floats."""
     if shape.a == "tf32":
@@ -95,8 +105,11 @@ def _exact(shape: Shape) -> Product:
 
 
 def _hardware(shape: Shape, generation: int) -> Product:
+    return _multiplied(shape, unit_of(generation, TYPES[shape.a], TYPES[shape.c].format))
+
+
+def _multiplied(shape: Shape, unit: Unit) -> Product:
     a, b, c = (TYPES[name] for name in (shape.a, shape.b, shape.c))
-    unit = unit_of(generation, a, c.format)
 
     def product(x: Array, y: Array, z: Array) -> Array:
         return multiply(unit, *_operands(shape, x, y, z), (a.format, b.format), c.format).view(c.carrier)

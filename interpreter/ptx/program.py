@@ -17,7 +17,7 @@ from .access import Access
 from .counters import Executed, instructions_of
 from .frame import Frame, Index
 from .inline import flatten
-from .liveness import maybe_unwritten
+from .liveness import maybe_unwritten, reads, writes
 from .parser import PtxModule
 from .site import Read, Site, compile_pure
 from .spaces import WINDOWS
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """Instructions that run one after the other."""
+    """Instructions that run one after the other. `touched` are the registers of those that are no `wgmma`."""
 
     number: int
     instructions: list[tuple[Instruction, Form, Modifiers]] = field(
         default_factory=list[tuple[Instruction, Form, Modifiers]]
     )
+    touched: frozenset[int] = frozenset()
     gate: Gate | None = None
     steps: tuple[Step, ...] = ()
     end: End | None = None
@@ -89,6 +90,7 @@ class Program:
         self.block_of_label: dict[int, int] = {}
         self._split(flat.items)
         self.tracked = maybe_unwritten(self)
+        self.asynchronous = any(form.asynchronous for block in self.blocks for _, form, _ in block.instructions)
         self._compile()
 
     @cached_property
@@ -100,6 +102,11 @@ class Program:
     def families(self) -> list[Counter[str]]:
         """How many instructions of each class each block has."""
         return [Counter(form.family for _, form, _ in block.instructions) for block in self.blocks]
+
+    @property
+    def entry_location(self) -> Location:
+        """The line of the entry in the PTX."""
+        return self.module.source.place(self.entry.offset)
 
     @property
     def shared_bytes(self) -> int:
@@ -184,8 +191,14 @@ class Program:
                     step = _guarded(site, step)
                 steps.append(step)
             block.steps = tuple(steps)
+            block.touched = _touched(block) if self.asynchronous else frozenset()
             if block.end is None:
                 block.end = _fall(block.number + 1, len(self.blocks))
+
+
+def _touched(block: Block) -> frozenset[int]:
+    plain = [i for i, _, _ in block.instructions if not i.opcode.startswith("wgmma.mma_async")]
+    return frozenset[int]().union(*(reads(i) | writes(i) for i in plain))
 
 
 class _Reporter:

@@ -69,5 +69,4 @@ class Races:
 
 def party(access: Access, frame: Frame, thread: int) -> Party:
     """An access of a thread, whose number counts from the first of the frame: negative for earlier blocks."""
-    what = f"{access.verb} {access.size} bytes"
-    return Party(what, access.site.location, frame.thread_of(thread), frame.block_of(thread))
+    return Party(access.what, access.site.location, frame.thread_of(thread), frame.block_of(thread))

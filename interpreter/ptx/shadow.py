@@ -27,6 +27,10 @@ SHIFT = 32
 THREAD = (1 << 30) - 1
 COLLECTIVE = 1 << 30
 """Set in a record whose bytes come from, or go to, other threads than the one that gave the address."""
+ENGINE = 1 << 60
+"""Set in a record of what ran beside the threads and was told to whoever waited; in place of the thread stands a slot
+of its block (see `order`)."""
+STAMPS = (1 << 60 - SHIFT) - 1
 PENDING = 1 << 61
 """Records from here on are copies in flight; in place of the stamp stands the number of the copy."""
 UNWRITTEN = 1 << 62
@@ -68,7 +72,7 @@ class Shadow:
 
     `last` has the last access of each kind, `other` one of another thread that is not ordered before the last, as far
     from it as can be had, and 0 where there is none. `messages` has when something was last released at a place, `held`
-    counts the copies in flight that have yet to read it.
+    counts the copies in flight that have yet to read it, `reserved` says where mbarriers are.
     """
 
     def __init__(self, nbytes: int, bits: int, unwritten: bool) -> None:
@@ -78,6 +82,7 @@ class Shadow:
         self.other: dict[str, Records] = {}
         self.messages: Records | None = None
         self.held: NDArray[np.int32] | None = None
+        self.reserved: NDArray[np.bool_] | None = None
 
     def _zeros(self) -> Records:
         return np.zeros(self.size, np.int64)
@@ -89,11 +94,14 @@ class Shadow:
         count = max(1, access.size >> self.bits)
         return first if count == 1 else first[:, None] + np.arange(count)
 
-    def hold(self, where: Array, more: int) -> None:
-        """Copies that will read begin (1) or have been waited for (-1)."""
+    def hold(self, where: Array, more: int, each_once: bool = False) -> None:
+        """Copies that will read begin (1) or have been waited for (-1); `each_once` where no granule stands twice."""
         if self.held is None:
             self.held = np.zeros(self.size, np.int32)
-        np.add.at(self.held, where, more)
+        if each_once:
+            self.held[where] += more
+        else:
+            np.add.at(self.held, where, more)
 
     def send(self, where: Array, now: int) -> None:
         """Something is released."""

@@ -8,7 +8,7 @@ real address. Every access resolves its addresses to elements of typed views (`C
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,12 @@ from ..errors import MemoryAccessError
 from ..memory import Buffer, Memory
 from ..numerics import FORMATS
 from .access import Access
-from .frame import Frame, Index
+from .frame import Frame, Index, spread
+from .hopper.clusters import row_of
 from .types import Array
+
+if TYPE_CHECKING:
+    from .site import Site
 
 WINDOWS = {"shared": 0x7D00_0000_0000_0000, "local": 0x7E00_0000_0000_0000, "param": 0x7F00_0000_0000_0000}
 """Where the generic addresses of a space begin."""
@@ -67,6 +71,16 @@ def window_of(addresses: Array) -> Array:
     return np.where((top >= 0) & (top < 3), top, 3)
 
 
+def in_shared(site: Site, frame: Frame, index: Index, addresses: Array) -> Array:
+    """Generic addresses as ones of shared memory. Raises MemoryAccessError for others."""
+    outside = window_of(addresses) != 0
+    if outside.any():
+        at = int(np.argmax(outside))
+        what = f"`{site.instruction.opcode}` at byte address {int(addresses[at]):#x}, which is not in shared memory"
+        raise site.fault(MemoryAccessError, what, frame, int(frame.indices(index)[at]))
+    return addresses - np.uint64(WINDOWS["shared"])
+
+
 def load(access: Access, frame: Frame, index: Index, addresses: Array) -> list[Array]:
     """What stands at the addresses: an array for each element of the access, with one value for each address.
 
@@ -81,6 +95,7 @@ def load(access: Access, frame: Frame, index: Index, addresses: Array) -> list[A
 def store(access: Access, frame: Frame, index: Index, addresses: Array, values: Sequence[Array]) -> None:
     """Write one value of each element to each address; where two meet, the later thread's stays."""
     cells = resolve(access, access.space, frame, index, addresses)
+    frame.changes += 1
     before = None if frame.watch is None else frame.watch.store(access, cells, index, addresses, values)
     for number, value in enumerate(values):
         scatter(cells, number, value)
@@ -143,6 +158,9 @@ def _row_cells(access: Access, space: str, frame: Frame, index: Index, addresses
     """Elements of shared, local or parameter memory."""
     rows = {"shared": frame.shared, "local": frame.local, "param": frame.launch.parameters}[space]
     size = access.size
+    blocks: NDArray[np.intp] | None = None
+    if space == "shared" and frame.cluster > 1:
+        addresses, blocks = row_of(access, frame, frame.indices(index), spread(addresses, frame.size(index)))
     if len(addresses):
         worst = int(addresses.max())
         misaligned = size > 1 and int(np.bitwise_or.reduce(addresses)) & (size - 1)
@@ -152,7 +170,7 @@ def _row_cells(access: Access, space: str, frame: Frame, index: Index, addresses
     position = addresses.view(np.int64) // unit if unit > 1 else addresses.view(np.int64)
     if rows.per:
         threads = frame.indices(index)
-        row = threads if rows.per == 1 else threads // rows.per
+        row = blocks if blocks is not None else threads if rows.per == 1 else threads // rows.per
         position = position + row * (rows.stride // unit)
     return Cells(rows.typed(access.dtype), position, None, rows)
 
@@ -165,7 +183,7 @@ def _row_fault(
     bad = outside | (addresses % size != 0) | (access.writes and space == "param")
     at = int(np.argmax(bad))
     address = int(addresses[at])
-    where = f"{access.verb} {access.size} bytes at {space} address {address:#x}"
+    where = f"{access.what} at {space} address {address:#x}"
     if outside[at]:
         what = f"{where}, out of bounds: there are {rows.size} bytes"
     elif address % access.size:
@@ -227,7 +245,7 @@ def _is_bad(access: Access, memory: Memory, address: int) -> bool:
 
 def _explain(access: Access, memory: Memory, address: int) -> str:
     """What is wrong with an access to an address."""
-    size, verb = access.size, f"{access.verb} {access.size} bytes"
+    size, verb = access.size, access.what
     where = f"byte address {address:#x}"
     if address == 0:
         return f"{verb} at a null pointer"

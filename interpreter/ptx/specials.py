@@ -33,11 +33,35 @@ def _tid(axis: int) -> Rule:
 
 def _ctaid(axis: int) -> Rule:
     def rule(frame: Frame) -> Array:
-        x, y, _ = frame.launch.grid
-        block = frame.first + frame.number // frame.threads
-        return (block % x, block // x % y, block // (x * y))[axis]
+        if frame.cluster == 1:
+            return _along(_block(frame), frame.launch.grid)[axis]
+        cluster, inside = _in_cluster(axis)(frame), _in_grid(axis)(frame)
+        return inside * frame.launch.cluster[axis] + cluster
 
     return rule
+
+
+def _in_cluster(axis: int) -> Rule:
+    """The index of a block in its cluster."""
+    return lambda frame: _along(_rank(frame), frame.launch.cluster)[axis]
+
+
+def _in_grid(axis: int) -> Rule:
+    """The index of a cluster in the grid."""
+    return lambda frame: _along(_block(frame) // frame.cluster, frame.launch.clusters)[axis]
+
+
+def _block(frame: Frame) -> Array:
+    return frame.first + frame.number // frame.threads
+
+
+def _rank(frame: Frame) -> Array:
+    return _block(frame) % frame.cluster
+
+
+def _along(number: Array, extent: tuple[int, int, int]) -> tuple[Array, Array, Array]:
+    x, y, _ = extent
+    return number % x, number // x % y, number // (x * y)
 
 
 def _one(value: Callable[[Frame], int]) -> Rule:
@@ -61,12 +85,13 @@ CONSTANT: dict[str, Rule] = {
     **_axes("ntid", lambda axis: _one(lambda frame: frame.launch.block[axis])),
     **_axes("ctaid", _ctaid),
     **_axes("nctaid", lambda axis: _one(lambda frame: frame.launch.grid[axis])),
-    **_axes("clusterid", _ctaid),
-    **_axes("nclusterid", lambda axis: _one(lambda frame: frame.launch.grid[axis])),
-    **_axes("cluster_ctaid", lambda axis: _one(lambda frame: 0)),
-    **_axes("cluster_nctaid", lambda axis: _one(lambda frame: 1)),
-    "%cluster_ctarank": _one(lambda frame: 0),
-    "%cluster_nctarank": _one(lambda frame: 1),
+    **_axes("clusterid", _in_grid),
+    **_axes("nclusterid", lambda axis: _one(lambda frame: frame.launch.clusters[axis])),
+    **_axes("cluster_ctaid", _in_cluster),
+    **_axes("cluster_nctaid", lambda axis: _one(lambda frame: frame.launch.cluster[axis])),
+    "%cluster_ctarank": _rank,
+    "%cluster_nctarank": _one(lambda frame: frame.cluster),
+    "%is_explicit_cluster": _one(lambda frame: int(frame.launch.explicit_cluster)),
     "%laneid": _laneid,
     "%warpid": lambda frame: _number_in_block(frame) >> 5,
     "%nwarpid": _one(lambda frame: -(-frame.threads // 32)),

@@ -70,10 +70,11 @@ class LabelRef:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`[base + offset]`; without a base the offset is the address."""
+    """`[base + offset]`; without a base the offset is the address. `[base, {x, y}]` has coordinates in a tensor."""
 
     base: Register | Variable | None
     offset: int
+    coordinates: tuple[Operand, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,17 @@ End = Callable[["Machine", "Frame", "Index"], None]
 Gate = Callable[["Machine", "Frame", "Index"], "Index"]
 """What holds threads back before an instruction: it returns those that may pass (an empty array for none)."""
 
+_ASYNCHRONOUS = (
+    "mbarrier.",
+    "cp.async.bulk",
+    "cp.reduce.async",
+    "cp.async.mbarrier",
+    "wgmma.",
+    "fence.proxy",
+    "st.async",
+    "red.async",
+)
+
 ROUND = "[.<rnd:rn|rz|rm|rp>]"
 
 
@@ -60,6 +71,11 @@ class Form:
     gate: Callable[[Site], Gate] | None = None
     optional: int = 0
     vocabulary: frozenset[str] = field(default_factory=frozenset[str])
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether it is one of those that have to do with Hopper's engines."""
+        return self.syntax.startswith(_ASYNCHRONOUS)
 
     def match(self, opcode: str) -> Modifiers | None:
         """The modifiers of an opcode of this form, None for any other."""
@@ -171,7 +187,7 @@ def find(opcode: str, fail: Callable[[str], NoReturn]) -> tuple[Form, Modifiers]
             return row, found
     known = frozenset[str]().union(*(row.vocabulary for row in rows))
     for modifier in modifiers:
-        if modifier not in known:
+        if modifier not in known and not any(re.fullmatch(word, modifier) for word in known if "\\" in word):
             fail(f"unknown modifier `.{modifier}` of `{base}`")
     fail(f"`{opcode}` is not a form of `{base}`; the forms: {', '.join(row.syntax for row in rows)}")
 

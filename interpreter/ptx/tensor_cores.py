@@ -75,6 +75,13 @@ def unit_of(generation: int, operand: PtxType, result: str) -> Unit:
     return replace(unit, floor=FLOORS[result])
 
 
+def group_unit_of(operand: PtxType, result: str) -> Unit:
+    """The adder of `wgmma`: as that of `mma` on sm_90, but 8-bit operands have one of their own (MMA-Sim)."""
+    if operand.bits == 8:
+        return Unit(13, 32, kept=13, floor=FLOORS[result])
+    return unit_of(90, operand, result)
+
+
 class _Operand(NamedTuple):
     """The elements of an operand by k, shaped to be multiplied: values, and exponents of significands in [1, 2)."""
 

@@ -23,15 +23,17 @@ _PATTERNS = 4096
 class Traffic:
     """The counts of each access of a program.
 
-    requests: by warps. units: sectors or wavefronts. phases: the wavefronts that shared requests need at least.
+    requests: by warps. units: sectors or wavefronts. phases: the wavefronts that shared requests need at least. lanes:
+    the threads that made them, of a guarded access those whose guard held.
     """
 
     def __init__(self, accesses: int = 0) -> None:
-        self.requests, self.units, self.phases = np.zeros((3, 2, accesses), np.int64)
+        self.requests, self.units, self.phases, self.lanes = np.zeros((4, 2, accesses), np.int64)
         self._known: dict[tuple[int, bytes], tuple[int, int]] = {}
 
     def touch_global(self, access: int, frame: Frame, index: Index, addresses: Array) -> None:
         """Count an access to global memory by all threads of an index, at one address each or at one for all."""
+        self.lanes[0, access] += frame.size(index)
         if len(addresses) == 1:
             warps = len(_rows(frame, index))
             self._add(0, access, warps, warps, 0)
@@ -45,6 +47,7 @@ class Traffic:
 
     def touch_shared(self, access: int, size: int, frame: Frame, index: Index, addresses: Array) -> None:
         """Count an access of `size` bytes to shared memory by all threads of an index, at one address each."""
+        self.lanes[1, access] += frame.size(index)
         lanes = _lanes(frame, index, addresses.view(np.int64))
         times = 1
         blocks = lanes.reshape(frame.blocks, -1) if len(lanes) % frame.blocks == 0 else lanes.reshape(1, -1)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import MemoryAccessError
 from ..memory import Buffer
 from .access import Access
 from .copies import Copy
@@ -22,13 +23,13 @@ from .frame import Frame, Index
 from .messages import Published
 from .order import Order
 from .races import Race, Races, party
-from .shadow import COLLECTIVE, PENDING, SHIFT, THREAD, UNWRITTEN, Clock, Records, Shadow, granule_bits
+from .shadow import COLLECTIVE, PENDING, SHIFT, STAMPS, THREAD, UNWRITTEN, Clock, Records, Shadow, granule_bits
 from .spaces import Cells, Rows, element_of, gathered
 from .taint import Holes
 from .traffic import Traffic
 from .types import Array
 
-_CONFLICTS = {
+CONFLICTS = {
     "read": ("write", "atomic"),
     "peek": ("write",),
     "write": ("write", "atomic", "read", "peek"),
@@ -44,7 +45,10 @@ Threads = NDArray[np.intp]
 
 
 class History:
-    """What a launch remembers of global memory, of the races in it, and of time."""
+    """What a launch remembers of global memory, of the races in it, and of time.
+
+    copies: the access of each one ever in flight. issuers: by stamp, the thread an engine worked for.
+    """
 
     def __init__(self, accesses: list[Access], blocks: int) -> None:
         self.published = Published(blocks)
@@ -52,6 +56,7 @@ class History:
         self.races = Races()
         self.bits = {space: granule_bits(accesses, space) for space in ("shared", "global")}
         self.copies: list[Access] = []
+        self.issuers: dict[int, int] = {}
         self._buffers: dict[int, Shadow] = {}
 
     def shadow(self, buffer: Buffer) -> Shadow:
@@ -94,19 +99,20 @@ class Doubts(NamedTuple):
 
 
 class Watch:
-    """The checks of a frame."""
+    """The checks of a frame. `holding`: what engines are going to read."""
 
     def __init__(self, frame: Frame, history: History, traffic: Traffic) -> None:
         self.frame, self.history, self._traffic = frame, history, traffic
         self.order = Order(frame, history.clock, history.published)
-        self._ids = frame.number + frame.first * frame.threads
-        self._shared = Shadow(len(frame.shared.bytes), history.bits["shared"], unwritten=True)
+        self.ids = frame.number + frame.first * frame.threads
+        self.shared = Shadow(len(frame.shared.bytes), history.bits["shared"], unwritten=True)
+        self.holding: list[Touch] = []
 
     def load(self, access: Access, cells: list[Cells], index: Index, addresses: Array) -> None:
         """Check reads, one for each address, or all of a single one."""
         for touch in self._touches(access, cells, index, addresses):
             for doubts in self._doubts(touch):
-                self._report(touch, doubts)
+                self.report(touch, doubts)
             self._remember(touch)
 
     def store(
@@ -121,7 +127,7 @@ class Watch:
                     same = doubts.only(~wrong)
                     touch.shadow.keep("write", same.granules, same.records)
                     doubts = doubts.only(wrong)
-                self._report(touch, doubts)
+                self.report(touch, doubts)
         return touches
 
     def stored(self, touches: list[Touch], values: Sequence[Array]) -> None:
@@ -132,13 +138,13 @@ class Watch:
                 continue
             lost = self._write(touch, touch.mine)
             if len(lost.rows):
-                self._report(touch, lost.only(self._differ(touch, lost.rows, values)))
+                self.report(touch, lost.only(self._differ(touch, lost.rows, values)))
 
     def update(self, access: Access, cells: list[Cells], index: Index, addresses: Array) -> None:
         """Check atomic operations that are about to be done."""
         for touch in self._touches(access, cells, index, addresses):
             for doubts in self._doubts(touch):
-                self._report(touch, doubts)
+                self.report(touch, doubts)
             self._remember(touch)
             writes = touch.shadow.last["write"]
             bare = writes.take(touch.where) == UNWRITTEN
@@ -161,25 +167,25 @@ class Watch:
         for piece in copy.pieces:
             for touch in self._touches(piece.access, piece.cells, copy.threads[piece.rows], copy.sources[piece.rows]):
                 for doubts in self._doubts(touch):
-                    self._report(touch, doubts)
+                    self.report(touch, doubts)
                 touch.shadow.hold(touch.where, 1)
                 copy.held.append((piece.rows if touch.part.chosen is None else piece.rows[touch.part.chosen], touch))
         (touch,) = self._touches(copy.write, copy.target, copy.threads, copy.destinations)
         for doubts in self._doubts(touch):
-            self._report(touch, doubts)
-        lost = self._write(touch, self._ids[copy.threads] + (PENDING | number << SHIFT | COLLECTIVE))
+            self.report(touch, doubts)
+        lost = self._write(touch, self.ids[copy.threads] + (PENDING | number << SHIFT | COLLECTIVE))
         if len(lost.rows):
-            winners = np.searchsorted(copy.threads, (lost.records & THREAD) - self._ids[0])
-            self._report(touch, lost.only(~copy.same(lost.rows, winners)))
+            winners = np.searchsorted(copy.threads, (lost.records & THREAD) - self.ids[0])
+            self.report(touch, lost.only(~copy.same(lost.rows, winners)))
         copy.written = touch
 
     def end_copy(self, copy: Copy, waited: Mask) -> None:
         """Some of the copies have been waited for: as if their threads had read and written just now."""
         touch, clock = copy.written, self.history.clock
         assert touch is not None
-        mine = self._ids[copy.threads] + (clock.stamp(copy.write) << SHIFT)
+        mine = self.ids[copy.threads] + (clock.stamp(copy.write) << SHIFT)
         touch.shadow.last["write"][touch.where[waited]] = _wide(mine, touch.where)[waited]
-        mine = self._ids[copy.threads] + (clock.stamp(copy.read) << SHIFT)
+        mine = self.ids[copy.threads] + (clock.stamp(copy.read) << SHIFT)
         for rows, held in copy.held:
             chosen = waited[rows]
             where = held.where[chosen]
@@ -189,18 +195,18 @@ class Watch:
     def _touches(self, access: Access, cells: list[Cells], index: Index, addresses: Array) -> Iterator[Touch]:
         mine: Records | None = None
         for part in cells:
-            shadow = self._shadow(part.home)
+            shadow = self.shadow(part.home)
             threads = index if part.chosen is None else self.frame.indices(index)[part.chosen]
             self._count(access, part, threads, addresses)
             if shadow is None:
                 continue
             if mine is None:
                 stamp = self.history.clock.stamp(access) << SHIFT
-                mine = self._ids + (stamp | COLLECTIVE if access.collective else stamp)
+                mine = self.ids + (stamp | COLLECTIVE if access.collective else stamp)
             if len(addresses) == 1 and part.chosen is None:
                 part = part._replace(position=np.broadcast_to(part.position, self.frame.size(index)))
             own = mine if threads is None else mine[threads]
-            limit = self.order.limit(threads) if shadow is self._shared else 1
+            limit = self.order.limit(threads) if shadow is self.shared and self.frame.cluster == 1 else 1
             yield Touch(access, part, shadow, self.frame.indices(threads), shadow.granules(access, part), own, limit)
 
     def _count(self, access: Access, part: Cells, threads: Index, addresses: Array) -> None:
@@ -211,16 +217,18 @@ class Watch:
         elif part.home is self.frame.shared:
             self._traffic.touch_shared(access.number, access.size, self.frame, threads, addresses)
 
-    def _shadow(self, home: Buffer | Rows) -> Shadow | None:
+    def shadow(self, home: Buffer | Rows) -> Shadow | None:
         """The records of a piece of memory; None for what cannot race."""
         if isinstance(home, Buffer):
             return None if home.readonly else self.history.shadow(home)
-        return self._shared if home is self.frame.shared else None
+        return self.shared if home is self.frame.shared else None
 
     def _doubts(self, touch: Touch) -> Iterator[Doubts]:
         """The records that a touch conflicts with and that are not ordered before it."""
         limit = touch.late
-        for kind in _CONFLICTS[touch.access.kind]:
+        if touch.shadow.reserved is not None and not touch.access.object:
+            self.refuse_object(touch, touch.shadow.reserved.take(touch.where))
+        for kind in CONFLICTS[touch.access.kind]:
             last, other = touch.shadow.last.get(kind), touch.shadow.other.get(kind)
             if last is None:
                 continue
@@ -232,7 +240,7 @@ class Watch:
             if other is not None:
                 yield self._unordered(touch, kind, late, other.take(touch.where))
         if touch.access.writes and touch.shadow.held is not None:
-            yield self._held(touch, touch.shadow.held.take(touch.where) > 0)
+            yield self.held(touch, touch.shadow.held.take(touch.where) > 0)
 
     def _unordered(self, touch: Touch, kind: str, late: Mask, found: Records) -> Doubts:
         access = touch.access
@@ -255,7 +263,15 @@ class Watch:
         rows = np.logical_or.reduce(octets, axis=1)
         self.frame.holes = Holes(access, touch.threads[rows], octets[rows])
 
-    def _held(self, touch: Touch, held: Mask) -> Doubts:
+    def refuse_object(self, touch: Touch, inside: Mask) -> None:
+        """Raise a MemoryAccessError for an access to an mbarrier by other instructions than its own."""
+        if inside.any():
+            row = int(np.nonzero(inside)[0][0])
+            granule = int(touch.where[inside][0])
+            what = f"{touch.access.what} at {self._address(touch, granule)}, where an mbarrier is"
+            raise touch.access.site.fault(MemoryAccessError, what, self.frame, int(touch.threads[row]))
+
+    def held(self, touch: Touch, held: Mask) -> Doubts:
         """Writes to what a copy in flight has yet to read."""
         rows, granules = np.nonzero(held)[0], touch.where[held]
         records = np.zeros(len(rows), np.int64)
@@ -265,6 +281,9 @@ class Watch:
                     owner = dict(zip(source.where.reshape(-1).tolist(), _spread(source).tolist(), strict=True))
                     found = np.array([owner.get(granule, 0) for granule in granules.tolist()], np.int64)
                     records = np.where(found > 0, found, records)
+        for source in self.holding if len(rows) else ():
+            if source.shadow is touch.shadow:
+                records = np.where(np.isin(granules, source.where), source.mine[0], records)
         return Doubts("source", rows, granules, records).only(records > 0)
 
     def _differ(self, touch: Touch, rows: Threads, values: Sequence[Array]) -> Mask:
@@ -287,13 +306,17 @@ class Watch:
         for records in before:
             apart = self.order.unordered(touch.threads[np.nonzero(late)[0]], records)
             shadow.keep(access.kind, where[late][apart], records[apart])
+        found = shadow.messages.take(where) if shadow.messages is not None and access.updates else None
         if access.kind == "atomic":
             sends = self.order.write(touch.threads, access.releases)
             if sends.any():
                 shadow.send(where[sends], self.history.clock.next)
         if shadow.messages is not None and (access.updates or access.kind == "peek"):
-            seen = shadow.messages.take(where).reshape(len(where), -1).max(1)
-            self.order.messages.acquire(touch.threads, seen, access.acquires)
+            seen = shadow.messages.take(where).reshape(len(where), -1)
+            if access.updates:  # of those that meet at one place the first finds what was there before
+                _, first = np.unique(where.reshape(len(where), -1)[:, 0], return_index=True)
+                seen[first] = 0 if found is None else found.reshape(len(where), -1)[first]
+            self.order.hear(touch.threads, seen.max(1), access.acquires)
 
     def _write(self, touch: Touch, records: Records) -> Doubts:
         """Remember writers; those whose record another thread of the same instruction replaced."""
@@ -307,16 +330,20 @@ class Watch:
             touch.shadow.keep("write", doubts.granules, records[doubts.rows])
         return doubts
 
-    def _report(self, touch: Touch, doubts: Doubts) -> None:
-        """Keep one race for each pair of instructions."""
+    def report(self, touch: Touch, doubts: Doubts, because: str = "") -> None:
+        """Keep one race for each pair of instructions; `because` says what is missing if it is not the usual."""
         if not len(doubts.rows):
             return
         stamps, firsts = np.unique(doubts.records >> SHIFT, return_index=True)
         for stamp, at in zip(stamps.tolist(), firsts.tolist(), strict=True):
-            row, thread = int(doubts.rows[at]), int(doubts.records[at] & THREAD) - int(self._ids[0])
+            row, thread = int(doubts.rows[at]), int(doubts.records[at] & THREAD)
+            if stamp < PENDING >> SHIFT:
+                stamp &= STAMPS
+                thread = self.history.issuers.get(stamp, thread)
+            thread -= int(self.ids[0])
             access, why = self._first(touch, doubts.kind, stamp)
             first, second = party(access, self.frame, thread), party(touch.access, self.frame, int(touch.threads[row]))
-            self.history.races.add(Race(self._address(touch, int(doubts.granules[at])), second, first, why))
+            self.history.races.add(Race(self._address(touch, int(doubts.granules[at])), second, first, because or why))
 
     def _first(self, touch: Touch, kind: str, stamp: int) -> tuple[Access, str]:
         """The access that a stamp stands for, and what is wrong about coming after it."""

@@ -153,10 +153,13 @@ def _atomic(site: Site, has_result: bool) -> Step:
     def run(frame: Frame, index: Index) -> None:
         threads = frame.size(index)
         cells = update(access, frame, index, spread(address(frame, index), threads))
+        before = [cell.view[cell.position] for cell in cells]
         for number, (action, write) in enumerate(zip(actions, writes, strict=True)):
             old = action(cells, number, frame, index, threads)
             if old is not None:
                 write(frame, index, old)
+        changed = (cell.view[cell.position] != was for cell, was in zip(cells, before, strict=True))
+        frame.changes += count > 1 or any(differs.any() for differs in changed)
 
     return run
 

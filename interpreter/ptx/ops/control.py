@@ -51,7 +51,8 @@ def brx(site: Site) -> End:
 @end("ret[.uni]")
 def exit_(site: Site) -> End:
     site.arity(0)
-    return lambda machine, frame, index: machine.finish(index)
+    location = site.location
+    return lambda machine, frame, index: machine.finish(index, location)
 
 
 @end("brkpt")
@@ -96,3 +97,9 @@ def nanosleep(site: Site) -> Step:
 def griddepcontrol(site: Site) -> Step:
     """Nothing: launches run one after the other."""
     return lambda frame, index: None
+
+
+@step("tcgen05.<rest:[^ ]+>", "control")
+def tcgen05(site: Site) -> Step:
+    """The tensor memory of Blackwell, of which there is nothing here."""
+    site.fail(f"`tcgen05` (`{site.instruction.opcode}`) is not supported: the emulator has no tensor memory")

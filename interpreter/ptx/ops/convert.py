@@ -162,6 +162,8 @@ def to_tf32(m: Modifiers) -> Kernel:
 
     def kernel(x: Array) -> Array:
         result = numerics.round_tf32(rectified(x) if m.get("relu", "") else x, mode)
+        if mode == "rna":  # of a NaN an H200 cuts the low bits off too, which may leave an infinity
+            result = np.where(np.isnan(x), (x.view(np.uint32) & np.uint32(0xFFFF_E000)).view(np.float32), result)
         return np.clip(result, -largest, largest) if m["satfinite"] else result
 
     return kernel

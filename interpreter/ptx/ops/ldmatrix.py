@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import MemoryAccessError
 from ..access import access_of
 from ..collective import aligned_gate, vector, warps_of
 from ..fragments import Fragment, accumulator, transposed
 from ..frame import WARP, Frame, Index, spread
 from ..site import Site
-from ..spaces import WINDOWS, load, store, window_of
+from ..spaces import in_shared, load, store
 from ..table import Step, gated
 from ..targets import needs
 from ..types import TYPES, Array
@@ -57,18 +56,8 @@ class _Rows:
                 x.reshape(-1, WARP)[:, : self.lanes].reshape(-1) for x in (frame.indices(index), addresses)
             )
         if self.space == "generic":
-            addresses = _in_window(self.site, frame, index, addresses)
+            addresses = in_shared(self.site, frame, index, addresses)
         return index, addresses
-
-
-def _in_window(site: Site, frame: Frame, index: Index, addresses: Array) -> Array:
-    """Generic addresses as ones of shared memory. Raises MemoryAccessError for others."""
-    outside = window_of(addresses) != 0
-    if outside.any():
-        at = int(np.argmax(outside))
-        what = f"`{site.instruction.opcode}` at byte address {int(addresses[at]):#x}, which is not in shared memory"
-        raise site.fault(MemoryAccessError, what, frame, int(frame.indices(index)[at]))
-    return addresses - np.uint64(WINDOWS["shared"])
 
 
 @gated(f"ldmatrix.sync.aligned.m8n8.<num:x1|x2|x4>[.trans]{_SPACE}.b16", "load", aligned_gate)

@@ -91,7 +91,7 @@ def ld(site: Site) -> Step:
 def address_operand(site: Site, number: int) -> Address:
     """The operand of that number, which must be an address."""
     operand = site.operands[number]
-    if not isinstance(operand, Address):
+    if not isinstance(operand, Address) or operand.coordinates:
         site.fail(f"`{site.instruction.opcode}` needs an address in brackets")
     return operand
 
@@ -151,9 +151,21 @@ def fence(site: Site) -> Step:
 for _syntax in ("membar.<scope:cta|gl|sys>", "fence[.<sem:sc|acq_rel|acquire|release>].<scope:cta|cluster|gpu|sys>"):
     step(_syntax, "fence")(fence)
 
+
+def proxy_fence(site: Site) -> Step:
+    """What the thread knows of memory, engines may see from now on."""
+
+    def run(frame: Frame, index: Index) -> None:
+        if frame.watch is not None:
+            frame.watch.order.fence_proxy(index)
+
+    return run
+
+
+step("fence.proxy.async[.<space:global|shared::cta|shared::cluster>]", "fence")(proxy_fence)
 for _syntax in (
-    "fence.proxy.<kind:alias|async|async.global|async.shared::cta|async.shared::cluster>",
-    "fence.mbarrier_init.release.cluster",
+    "fence.proxy.alias",
+    "fence.proxy.tensormap::generic.<sem:release|acquire>.<scope:cta|cluster|gpu|sys>",
 ):
     step(_syntax, "fence")(_nothing)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..hopper.clusters import OFFSET, REMOTE
 from ..site import Site, bits_type
 from ..spaces import WINDOWS, window_of
 from ..syntax import VariableRef, Vector
@@ -85,6 +86,9 @@ def cvta_to(m: Modifiers) -> Kernel:
 
 @pure(f"isspacep.<space:{_SPACES}>", "pred <- u64", "move")
 def isspacep(m: Modifiers) -> Kernel:
+    """Whether a generic address lies in a space; `shared::cluster` has the memory of the cluster's other blocks too."""
     space = m["space"].partition("::")[0]
-    wanted = space if space in WINDOWS else "global"
-    return lambda x: window_of(x) == list((*WINDOWS, "global")).index(wanted)
+    number = list((*WINDOWS, "global")).index(space if space in WINDOWS else "global")
+    if space != "shared" or m["space"] == "shared::cluster":
+        return lambda x: window_of(x) == number
+    return lambda x: (window_of(x) == number) & (x >> np.uint64(REMOTE) & np.uint64(OFFSET) == 0)

@@ -164,6 +164,13 @@ def test_tf32() -> None:
         assert evaluate(f"cvt.{mode}.tf32.f32 %d0, %a0;", x)[0].tolist() == want
 
 
+def test_tf32_of_a_nan_is_cut_and_may_be_an_infinity() -> None:
+    """As an H200 gave it for these."""
+    x = np.array([0x7F80_0001, 0xFF80_0001, 0x7FFF_FFFF, 0xFFFF_FFFF, 0x7FC0_0000, 0x7F80_1000, 0x7F81_2345], np.uint32)
+    want = [0x7F80_0000, 0xFF80_0000, 0x7FFF_E000, 0xFFFF_E000, 0x7FC0_0000, 0x7F80_0000, 0x7F81_2000]
+    assert evaluate("cvt.rna.tf32.f32 %d0, %a0;", x)[0].tolist() == want
+
+
 def test_packed_integers() -> None:
     a, b = np.array([70000, -1], np.int32), np.array([-40000, 5], np.int32)
     assert evaluate("cvt.pack.sat.s16.s32 %d0, %a0, %a1;", a, b)[0].tolist() == [0x7FFF_8000, 0xFFFF_0005]

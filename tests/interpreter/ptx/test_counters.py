@@ -116,10 +116,10 @@ def line(counters: Counters, number: int) -> dict[str, int]:
 
 def test_lines() -> None:
     *_, counters = KERNELS["warps"].run(KERNELS["warps"].text)
-    assert line(counters, 8) == {"threads": 512, "warps": 16, "shared_requests": 16, "wavefronts": 16}
+    assert line(counters, 8) == {"threads": 512, "warps": 16, "shared_requests": 16, "wavefronts": 16, "lanes": 16}
     assert line(counters, 9) == {"threads": 512, "warps": 16, "waits": 16}
-    assert line(counters, 10) == {"threads": 512, "warps": 16, "shared_requests": 16, "wavefronts": 64}
-    assert line(counters, 14) == {"threads": 256 * 5, "warps": 8 * 5, "global_requests": 8, "sectors": 32}
+    assert line(counters, 10) == {"threads": 512, "warps": 16, "shared_requests": 16, "wavefronts": 64, "lanes": 512}
+    assert line(counters, 14) == {"threads": 256 * 5, "warps": 8 * 5, "global_requests": 8, "sectors": 32, "lanes": 256}
     assert [where.line for where in counters.lines if where.source == "k"] == list(range(2, 15))
 
 

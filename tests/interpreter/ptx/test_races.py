@@ -103,6 +103,23 @@ def test_a_report_says_who_did_what_where() -> None:
     assert (race.address, race.first.thread, race.second.block) == ("shared address 0x4", (32, 0, 0), (0, 0, 0))
 
 
+def test_the_first_at_a_place_has_acquired_from_nobody() -> None:
+    """Thread t adds at place t modulo 4, then stores at place 4 + t of the same array, where others have added."""
+    body = """
+        .reg .b64 %a, %b; .reg .b32 %t, %m, %d; .reg .pred %p;
+        ld.param.u64 %a, [a];
+        mov.u32 %t, %tid.x; and.b32 %m, %t, 3; mad.wide.u32 %b, %m, 4, %a;
+        atom.acq_rel.gpu.global.add.u32 %d, [%b], 1;
+        setp.ge.u32 %p, %t, 4; @%p exit;
+        xor.b32 %m, %t, 1; mad.wide.u32 %b, %m, 4, %a;
+        st.global.u32 [%b], %t;"""
+    with pytest.raises(RaceError, match="not ordered with the atomic access"):
+        run(body, np.zeros(8, np.uint32))
+    waits = body.replace("setp.ge", "bar.sync 0; setp.ge")
+    run(waits, places := np.zeros(8, np.uint32))
+    assert places.tolist() == [1, 0, 3, 2, 0, 0, 0, 0]
+
+
 # --- against vector clocks ---
 
 _HALVES = (0xFFFF_FFFF, 0xFFFF_FFFF << 32)
