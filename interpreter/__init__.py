@@ -1,7 +1,8 @@
 """The reference: what every operation means, in NumPy.
 
 `execute` runs a kernel on a grid; `run_function` evaluates one function on given values. `run_ptx` runs PTX text on the
-emulator; `enclose` runs a kernel on all the results that the accuracy contracts allow. Both load when first asked for.
+emulator; `enclose` runs a kernel on all the results that the accuracy contracts allow; `execute_distributed` runs GPU
+IR in threads and registers. These load when first asked for.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
@@ -14,6 +15,7 @@ from .bounded import Bounded
 from .errors import (
     DeadlockError,
     DeviceAssertError,
+    DistributionError,
     InterpreterError,
     LaunchError,
     MemoryAccessError,
@@ -25,6 +27,7 @@ from .executor import Argument, execute, run_function
 from .memory import Buffer
 
 if _TYPE_CHECKING:
+    from .distributed import execute_distributed
     from .interval import Enclosure, Undecided, enclose
     from .ptx import (
         BarrierError,
@@ -34,6 +37,7 @@ if _TYPE_CHECKING:
         RaceError,
         TrapError,
         UninitializedError,
+        encode_tensor_map,
         load_ptx,
         run_ptx,
     )
@@ -46,6 +50,7 @@ __all__ = [
     "Counters",
     "DeadlockError",
     "DeviceAssertError",
+    "DistributionError",
     "Enclosure",
     "InterpreterError",
     "LaunchError",
@@ -61,7 +66,9 @@ __all__ = [
     "Waiting",
     "ZeroStepError",
     "enclose",
+    "encode_tensor_map",
     "execute",
+    "execute_distributed",
     "load_ptx",
     "run_function",
     "run_ptx",

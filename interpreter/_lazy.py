@@ -1,4 +1,4 @@
-"""The late imports of this room: mpmath, which few kernels need; threadpoolctl, which products do; the emulator."""
+"""The late imports of this room: mpmath, which few kernels need; threadpoolctl, which products do; other executors."""
 
 from __future__ import annotations
 
@@ -53,17 +53,22 @@ class _OneBlasThread:
 #: threads that wait for each other made them ten times slower.
 one_blas_thread = _OneBlasThread()
 
-#: What the room's face takes from the emulator and from the domain of intervals when it is first asked for it.
+#: What the room's face takes from the emulator, the domain of intervals and the distributed executor when it is first
+#: asked for it.
 EMULATOR = frozenset(
-    "BarrierError Counters PtxError PtxModule RaceError TrapError UninitializedError load_ptx run_ptx".split()
+    "BarrierError Counters PtxError PtxModule RaceError TrapError UninitializedError encode_tensor_map load_ptx "
+    "run_ptx".split()
 )
 INTERVALS = frozenset("Enclosure Undecided enclose".split())
-LATE = EMULATOR | INTERVALS
+DISTRIBUTED = frozenset(("execute_distributed",))
+LATE = EMULATOR | INTERVALS | DISTRIBUTED
 
 
 def late(name: str) -> Any:
     """One of the names in LATE."""
-    return getattr(_emulator() if name in EMULATOR else _intervals(), name)
+    homes = {EMULATOR: _emulator, INTERVALS: _intervals, DISTRIBUTED: _distributed}
+    (home,) = (load for names, load in homes.items() if name in names)
+    return getattr(home(), name)
 
 
 def _emulator() -> ModuleType:
@@ -76,3 +81,9 @@ def _intervals() -> ModuleType:
     from . import interval
 
     return interval
+
+
+def _distributed() -> ModuleType:
+    from . import distributed
+
+    return distributed

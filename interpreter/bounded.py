@@ -154,7 +154,7 @@ class Bounded:
                 propagated = propagated + SPLIT_FLOOR * (a.sum(-1)[..., :, None] + b.sum(-2)[..., None, :])
         else:
             relative = (k + 1) * unit(acc.fmt) / (1 - (k + 1) * unit(acc.fmt))
-        error = propagated + (relative + SLACK) * sizes + floor_of(acc.fmt)
+        error = propagated + (relative + SLACK) * sizes + k * floor_of(acc.fmt)
         return Bounded(acc.value + self.value @ other.value, error, acc.fmt)
 
     def cast(self, fmt: FloatType) -> Bounded:

@@ -8,6 +8,7 @@ the results are merged by row. Uniform values (a leading extent of 1) stay unifo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -24,6 +25,10 @@ Trips: TypeAlias = NDArray[np.uint64]
 Values: TypeAlias = Sequence[BatchValue]
 #: Some programs of a batch by row, and their values.
 Part: TypeAlias = tuple[Index, Values]
+#: Combines pairs by the region of a reduction: (left, right, how many for each of its rows) -> their combinations.
+Fold: TypeAlias = Callable[[Values, Values, int], Values]
+#: Combines all elements of the operands' columns, [extent, rows], in some bracketing.
+Bracketing: TypeAlias = Callable[[Sequence[Array], Fold], Values]
 
 
 def narrow(frame: Frame, rows: Index, *blocks: BlockPlan) -> Frame:
@@ -208,14 +213,20 @@ def make_call(planner: Planner, operation: Operation) -> Run:
 
 
 def make_reduce(planner: Planner, operation: Operation) -> Run:
-    """`reduce`: a fold whose region runs on a batch of (program, remaining element) pairs.
+    """`reduce`: from the left, or in the bracketing that the compiler recorded."""
+    tree = operation.attributes["tree"]
+    assert isinstance(tree, tuple)
+    return make_fold(planner, operation, left_fold if not tree else partial(tree_fold, tree=tree))
 
-    From the left, or in the bracketing that the compiler recorded. Operands that are the same for all programs are
-    folded once, if the region cannot tell the programs apart.
+
+def make_fold(planner: Planner, operation: Operation, bracketing: Bracketing) -> Run:
+    """`reduce` in some bracketing: a fold whose region runs on a batch of (program, remaining element) pairs.
+
+    Operands that are the same for all programs are folded once, if the region cannot tell the programs apart.
     """
     operands, out = planner.slots_of(operation.operands), planner.slots_of(operation.results)
-    combine, axis, tree = planner.region(operation, 0), operation.attributes["axis"], operation.attributes["tree"]
-    assert isinstance(axis, int) and isinstance(tree, tuple)
+    combine, axis = planner.region(operation, 0), operation.attributes["axis"]
+    assert isinstance(axis, int)
     blind = is_blind(operation.regions[0], planner.module.functions)
 
     def step(batch: Batch, frame: Frame) -> None:
@@ -227,34 +238,32 @@ def make_reduce(planner: Planner, operation: Operation) -> Run:
         columns = [column.reshape(len(column), -1) for column in columns]
         rows = np.repeat(np.arange(programs), columns[0].shape[1] // programs)
 
-        def fold(left: Values, right: Values, times: int = 1) -> Values:
+        def fold(left: Values, right: Values, times: int) -> Values:
             many = np.tile(rows, times)
             return combine.run(batch.take(many), narrow(frame, many, combine), (*left, *right))
 
-        folded = left_fold(columns, fold) if not tree else tree_fold(columns, tree, fold)
-        for slot, value in zip(out, folded, strict=True):
+        for slot, value in zip(out, bracketing(columns, fold), strict=True):
             frame[slot] = np.broadcast_to(dense(value), len(rows)).reshape(shape)
 
     return step
 
 
-def left_fold(columns: Sequence[Array], fold: Callable[[Values, Values], Values]) -> Values:
+def left_fold(columns: Sequence[Array], fold: Fold) -> Values:
     """Combine the first elements with each of the others in turn; `columns` are [extent, rows]."""
     folded: Values = [column[0] for column in columns]
     for row in zip(*(column[1:] for column in columns), strict=True):
-        folded = fold(folded, row)
+        folded = fold(folded, row, 1)
     return folded
 
 
-def tree_fold(
-    columns: Sequence[Array], tree: Sequence[object], fold: Callable[[Values, Values, int], Values]
-) -> Values:
+def tree_fold(columns: Sequence[Array], fold: Fold, tree: Sequence[object]) -> Values:
     """Combine the elements whose indices differ in the first bit of `tree`, then what is left by the next bit, ..."""
     left = list(range(len(columns[0])))
     rows, now = columns[0].shape[1], list(columns)
     for bit in tree:
         assert isinstance(bit, int)
-        pairs = [(at, left.index(index | 1 << bit)) for at, index in enumerate(left) if not index >> bit & 1]
+        places = {index: at for at, index in enumerate(left)}
+        pairs = [(at, places[index | 1 << bit]) for at, index in enumerate(left) if not index >> bit & 1]
         firsts, seconds = ([pair[side] for pair in pairs] for side in (0, 1))
         made = fold(
             [value[firsts].reshape(-1) for value in now], [value[seconds].reshape(-1) for value in now], len(pairs)

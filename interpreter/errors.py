@@ -12,6 +12,7 @@ source at hand can render `what`, `location` and `calls` its own way.
         DeadlockError       every program that still runs waits for a change that none can make
         OutOfFuelError      the budget of loop iterations is spent
         LaunchError         the arguments or the grid do not fit the kernel; nothing ran
+        DistributionError   GPU IR whose threads do not hold what an op needs of them, or use shared memory out of order
 """
 
 from __future__ import annotations
@@ -84,6 +85,11 @@ class OutOfFuelError(InterpreterError):
 
 class LaunchError(InterpreterError):
     """The arguments or the grid do not fit the kernel."""
+
+
+class DistributionError(InterpreterError):
+    """GPU IR that threads cannot run: an element is not where an op needs it, replicas differ, or shared memory is read
+    or written out of order."""
 
 
 @dataclass(frozen=True, slots=True)

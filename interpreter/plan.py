@@ -223,8 +223,13 @@ class Planner:
         return general(runner, operands, results)
 
     def folds(self, operation: Operation) -> bool:
-        """Evaluate a pure op of constants into the template, if that pays. Whether it was done."""
+        """Evaluate a pure op of constants into the template, if that pays. Whether it was done.
+
+        An op with a place in shared memory is left alone: when threads run it, they wait for one another there.
+        """
         if not operation.definition.is_pure or operation.regions or operation.name in ("program_id", "num_programs"):
+            return False
+        if operation.attributes.get("scratch", -1) != -1:
             return False
         if not all(operand in self.constants for operand in operation.operands):
             return False

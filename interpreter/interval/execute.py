@@ -24,8 +24,9 @@ from .arrays import ANY, NEVER, Array, exact, keys_of, unpack
 from .functions import ulps
 from .meanings import ENCLOSED
 from .memory import EnclosedMemory
+from .reductions import bracketed
 
-MAKERS = Makers(ENCLOSED, CONTROL, RESUMABLE, make_look)
+MAKERS = Makers(ENCLOSED, {**CONTROL, "reduce": bracketed}, RESUMABLE, make_look)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

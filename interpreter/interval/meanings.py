@@ -23,7 +23,9 @@ from ..values import BatchValue, compact, dense, stretched
 from .arrays import NEVER, OPEN, Array, exact, hull, pack, unpack
 from .comparisons import compare
 from .memory import MEMORY, Undecided, certain
+from .reductions import extreme, indexed
 from .rules import ARITHMETIC, cast, stored
+from .sums import dot, sum_along
 
 Prepare = Callable[[Operation], Runner]
 
@@ -211,5 +213,9 @@ ENCLOSED: dict[str, Prepare] = {
     "select": select,
     "cast_f": cast_f,
     "bitcast": bitcast,
+    "reduce_add_f": sum_along,
+    **dict.fromkeys(("reduce_minnum", "reduce_maxnum"), extreme),
+    **dict.fromkeys(("argmin_f", "argmax_f"), indexed),
+    "dot": dot,
     **MEMORY,
 }

@@ -35,18 +35,29 @@ class EnclosedMemory(Memory):
     def shadow(self, access: Access, fmt: str) -> Array:
         """The enclosures of the elements of the buffer that an access goes to, as its typed view numbers them.
 
-        Raises Undecided for a pointer that may point into several buffers, and for a buffer of several formats.
+        Buffers that share memory share them. Raises Undecided for a pointer that may point into several buffers, and
+        for memory of several formats.
         """
         buffer = self.argument(access.root)
         if buffer is None:
             raise Undecided("a pointer that may come from several arguments")
         if buffer.name not in self.shadows:
-            view, _ = buffer.typed(access.memory)
-            self.shadows[buffer.name] = fmt, exact(view.view(FORMATS[fmt].storage), fmt)
+            self._enclose(buffer, access.memory, fmt)
         known, array = self.shadows[buffer.name]
         if known != fmt:
             raise Undecided(f"{buffer.name} is accessed as {known} and as {fmt}")
         return array
+
+    def _enclose(self, buffer: Buffer, kind: np.dtype[Any], fmt: str) -> None:
+        """Begin enclosures of all the memory that a buffer is part of."""
+        whole = self.holding(buffer.start, buffer.end) or buffer
+        view, first = whole.typed(kind)  # at an aligned address, as those of its parts
+        array = exact(view.view(FORMATS[fmt].storage), fmt)
+        for each in self.buffers:
+            if whole.start <= each.start and each.end <= whole.end:
+                part, start = each.typed(kind)
+                place = (start - first) // kind.itemsize
+                self.shadows[each.name] = fmt, array[place : place + len(part)]
 
 
 def format_at(operation: Operation) -> str:

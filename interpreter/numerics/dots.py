@@ -233,7 +233,8 @@ def _dot_f64(result: Array, block: _Block) -> None:
         safe = _splits_safely(left) & _splits_safely(right)
         plain = ~(np.isfinite(left) & np.isfinite(right)).all(axis=1)
         rest[plain] = 0.0
-        signed = (rest == 0) & np.isfinite(product)
+        # What overflows on the way to the error of a product with zero is no error.
+        signed = ((rest == 0) & np.isfinite(product)) | (left == 0) | (right == 0)
         rest[signed] = product[signed] * 0.0  # a zero error takes the sign of its product, for -0.0 sums
         swallowed = ~plain & ~np.isfinite(start[:, 0])  # finite products, however large, do not move it
         product[swallowed] = rest[swallowed] = 0.0

@@ -319,3 +319,14 @@ def test_integer_dot_wraps(signed: bool, k: int) -> None:
     want = (np.einsum("pmk,pkn->pmn", *wide) + acc).astype(np.int32)
     assert np.array_equal(nx.dot_int(a, b, acc, signed), want)
     assert np.array_equal(nx.dot_int(a, b, None, signed), (want.astype(np.int64) - acc).astype(np.int32))
+
+
+@pytest.mark.parametrize("factor", [0.0, -0.0])
+def test_the_largest_double_times_zero_is_zero(factor: float) -> None:
+    """The error of such a product is no NaN, though a part of the largest double overflows on the way to it."""
+    a, b = np.full((2, 4), -np.finfo(np.float64).max), np.full((4, 2), factor)
+    for start in (None, np.zeros((2, 2)), np.full((2, 2), -0.0)):
+        got = nx.dot(a, b, start, "f64", "f64")
+        assert (got == 0).all()
+        negative = factor == 0.0 and math.copysign(1, factor) > 0 and start is not None and np.signbit(start).all()
+        assert (np.signbit(got) == negative).all()
