@@ -27,6 +27,8 @@ STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
 WARPS = (1, 2, 4, 8, 16, 32)
 #: How many registers a thread may be held to. The assembler makes few into the least that it can do with, 24 or so.
 MAX_REGISTERS = range(8, 256)
+#: What a block has for all of its threads, on every target.
+BLOCK_REGISTERS = 65536
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,11 @@ def compile_module(
         raise BadOption(option="num_warps", value=num_warps, expected=f"one of {', '.join(map(str, WARPS))}")
     if maxnreg is not None and maxnreg not in MAX_REGISTERS:
         raise BadOption(option="maxnreg", value=maxnreg, expected=f"{MAX_REGISTERS[0]} to {MAX_REGISTERS[-1]}, or None")
+    threads = 32 * num_warps
+    if maxnreg is not None and maxnreg * threads > BLOCK_REGISTERS:
+        most = f"at most {BLOCK_REGISTERS // threads} with num_warps={num_warps}"
+        expected = f"{most}: {threads} threads share {BLOCK_REGISTERS:,} registers"
+        raise BadOption(option="maxnreg", value=maxnreg, expected=expected)
     if until not in STAGES:
         raise BadOption(option="until", value=until, expected=f"one of {', '.join(STAGES)}")
     if num_stages < 1:

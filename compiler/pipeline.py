@@ -59,8 +59,9 @@ GPU_PASSES: tuple[Pass, ...] = (
     barriers,  # the order of a program's accesses, across its threads
 )
 #: The passes that may change how results round: after them a module is compared with the one before by the contracts
-#: of its operations, after all others bit for bit.
-ROUNDING_PASSES: frozenset[str] = frozenset((contract.__name__,))
+#: of its operations, after all others bit for bit. Sums are the real ones, rounded once, until they are reductions of
+#: additions, which add up by pairs until it is recorded in which order.
+ROUNDING_PASSES: frozenset[str] = frozenset(each.__name__ for each in (contract, expand_reductions, record_trees))
 
 
 @dataclass(slots=True)

@@ -77,7 +77,7 @@ from .types import (
 )
 
 if typing.TYPE_CHECKING:  # imported when first asked for
-    from . import tile_layouts
+    from . import f2, tile_layouts
     from .equality import fingerprint, structurally_equal
     from .frontend import Dependency, dependencies, generate, reads
     from .layout import LinearLayout
@@ -164,6 +164,7 @@ __all__ = [
     "device_function",
     "dtype",
     "element_of",
+    "f2",
     "fingerprint",
     "float16",
     "float32",

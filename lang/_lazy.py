@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 #: The modules of this room that are imported when one of these names is first asked of a face.
 MODULES: dict[str, tuple[str, ...]] = {
     "equality": ("fingerprint", "structurally_equal"),
+    "f2": ("f2",),  # the module itself
     "frontend.generator": ("generate",),
     "frontend.names": ("Dependency", "dependencies", "reads", "used_globals"),
     "frontend.operators": ("TileLogicWarning",),

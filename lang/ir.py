@@ -67,7 +67,7 @@ class Value:
 class Operation:
     """One operation: its table row, operands, attributes, results and regions."""
 
-    __slots__ = ("definition", "operands", "attributes", "results", "regions", "location", "block")
+    __slots__ = ("definition", "name", "operands", "attributes", "results", "regions", "location", "block")
 
     def __init__(
         self,
@@ -79,6 +79,7 @@ class Operation:
         location: Location,
     ) -> None:
         self.definition = definition
+        self.name = definition.name
         self.operands: list[Value] = []
         self.attributes: dict[str, AttributeValue] = dict(attributes)
         self.results = tuple(Value(type_, self, index) for index, type_ in enumerate(result_types))
@@ -90,10 +91,6 @@ class Operation:
             value.uses[self, index] = None
         for region in self.regions:
             region.parent = self
-
-    @property
-    def name(self) -> str:
-        return self.definition.name
 
     @property
     def result(self) -> Value:
@@ -162,7 +159,10 @@ class Block:
     def walk(self) -> Iterator[Operation]:
         """All operations inside, depth first, in order. The list may grow behind the walk, not under it."""
         for operation in list(self.operations):
-            yield from operation.walk()
+            if operation.regions:
+                yield from operation.walk()
+            else:  # most have none, and a generator for each would cost more than the walk
+                yield operation
 
 
 @dataclass(slots=True)

@@ -111,13 +111,10 @@ class LinearLayout:
         >>> LinearLayout.identity(4, "lane", "dim0").bases
         {'lane': ((1,), (2,))}
         """
-        vectors = [tuple(dims.unpack(self.outs, column).values()) for column in self.columns]
-        return {name: tuple(vectors[bits.start : bits.stop]) for name, bits in dims.positions(self.ins).items()}
+        return dict(dims.images(self.ins, self.outs, self.columns))
 
     def __str__(self) -> str:
-        inputs = [f"{name}=[{', '.join(str(list(v)) for v in bases)}]" for name, bases in self.bases.items()]
-        offset = f" ^ {list(dims.unpack(self.outs, self.offset).values())}" if self.offset else ""
-        return f"#linear<{', '.join(inputs)}{' ' if inputs else ''}-> {dims.show(self.outs)}{offset}>"
+        return dims.show_map(self.ins, self.outs, self.columns, self.offset)
 
     def __repr__(self) -> str:
         return f"parse_layout({str(self)!r})"

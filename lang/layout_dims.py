@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from operator import index
 from typing import Any
 
@@ -98,8 +99,12 @@ def unpack(dims: Dims, flat: Any) -> dict[str, Any]:
     >>> unpack((("register", 4), ("lane", 32)), 13)
     {'register': 1, 'lane': 3}
     """
-    places = positions(dims)
-    return {name: (flat >> places[name].start) & (size - 1) for name, size in dims}
+    point: dict[str, Any] = {}
+    start = 0
+    for name, size in dims:
+        point[name] = (flat >> start) & (size - 1)
+        start += size.bit_length() - 1
+    return point
 
 
 def merge(low: Dims, high: Dims) -> Dims:
@@ -153,6 +158,34 @@ def show(dims: Dims) -> str:
     return f"[{', '.join(f'{name}:{size}' for name, size in dims)}]"
 
 
+# A compilation asks the few layouts that a kernel has for the following again and again.
+
+
+@lru_cache(maxsize=1024)
+def images(ins: Dims, outs: Dims, columns: tuple[int, ...]) -> Mapping[str, tuple[tuple[int, ...], ...]]:
+    """Give the image of each input bit, from flat points, as vectors by input dimension.
+
+    >>> images((("lane", 4),), (("dim0", 2), ("dim1", 2)), (1, 3))
+    {'lane': ((1, 0), (1, 1))}
+    """
+    vectors = [tuple(unpack(outs, column).values()) for column in columns]
+    return {name: tuple(vectors[bits.start : bits.stop]) for name, bits in positions(ins).items()}
+
+
+@lru_cache(maxsize=1024)
+def show_map(ins: Dims, outs: Dims, columns: tuple[int, ...], offset: int) -> str:
+    """Print a layout, in the form that `layout_text.py` reads.
+
+    >>> show_map((("lane", 2),), (("dim0", 4),), (3,), 1)
+    '#linear<lane=[[3]] -> [dim0:4] ^ [1]>'
+    """
+    known = images(ins, outs, columns)
+    inputs = [f"{name}=[{', '.join(str(list(v)) for v in vectors)}]" for name, vectors in known.items()]
+    shift = f" ^ {list(unpack(outs, offset).values())}" if offset else ""
+    return f"#linear<{', '.join(inputs)}{' ' if inputs else ''}-> {show(outs)}{shift}>"
+
+
+@lru_cache(maxsize=1024)
 def check_dims(dims: Dims, role: str) -> None:
     """Raise LayoutError unless the names are distinct names and the sizes powers of two."""
     names = [name for name, _ in dims]

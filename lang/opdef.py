@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from functools import cache
 from types import UnionType
 from typing import Any, TypeAlias, cast
 
@@ -29,6 +30,8 @@ class OpTypeError(TypeError):
 
 class Trait(Enum):
     """A fact about an op that passes, executors and generators use."""
+
+    __hash__ = object.__hash__  # members are singletons; Enum's own is Python code, and rows are asked all the time
 
     PURE = auto()  # no effect; may be duplicated, hoisted and deleted
     ELEMENTWISE = auto()  # element i of the result depends on element i of the operands alone
@@ -93,12 +96,12 @@ class OpDef:
     @property
     def fixed(self) -> int:
         """How many operands are neither variadic nor, therefore, counted by it."""
-        return sum(not name.endswith("*") for name in self.operands)
+        return _arity(self.operands)[0]
 
     @property
     def required(self) -> int:
         """How many operands must be given."""
-        return sum(name[-1] not in "?*" for name in self.operands)
+        return _arity(self.operands)[1]
 
     @property
     def is_variadic(self) -> bool:
@@ -155,6 +158,12 @@ class OpDef:
             want, got = (", ".join(map(str, ts)) for ts in (results, requested))
             raise OpTypeError(f"{self.name} yields ({want}), not ({got})")
         return results
+
+
+@cache
+def _arity(operands: tuple[str, ...]) -> tuple[int, int]:
+    """How many operands are fixed, and how many must be given."""
+    return sum(not name.endswith("*") for name in operands), sum(name[-1] not in "?*" for name in operands)
 
 
 #: Every row by name, filled by `lang/ops/`.

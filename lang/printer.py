@@ -12,9 +12,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from .equality import canonical
 from .ir import UNKNOWN_LOCATION, AttributeValue, Block, Function, Location, Module, Operation, Value
+from .opdef import OpDef
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 BARE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.$]*")
@@ -133,11 +135,11 @@ class _Printer:
         """All of an operation but its regions."""
         results = ", ".join(map(self.value, operation.results))
         operands = ", ".join(map(self.value, operation.operands))
-        defaults = {attribute.name: attribute.default for attribute in operation.definition.attributes}
+        defaults = _defaults(operation.definition)
         given = {
             name: value
             for name, value in operation.attributes.items()
-            if defaults.get(name, ...) is ... or canonical(value) != canonical(defaults[name])
+            if name not in defaults or canonical(value) != defaults[name]
         }
         types = _types([result.type for result in operation.results])
         return (
@@ -178,6 +180,12 @@ class _Printer:
                 self.value(value)
             for region in operation.regions:
                 self.name_all(region)
+
+
+@cache
+def _defaults(definition: OpDef) -> Mapping[str, object]:
+    """What the attributes of a row that have a default are compared with, by name."""
+    return {each.name: canonical(each.default) for each in definition.attributes if each.default is not ...}
 
 
 def _types(types: Sequence[object]) -> str:

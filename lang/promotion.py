@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TypeAlias, TypeGuard
 
 from .dtypes import (
@@ -108,6 +109,7 @@ RULES: tuple[tuple[Callable[[Sequence[dtype]], bool], Callable[[Sequence[dtype]]
 )
 
 
+@cache
 def common_type(operator: str, *types: dtype) -> dtype:
     """The type that tensors of these number types meet in; the order of the types does not matter.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from . import f2
 from .layout import Dims, LayoutError, LinearLayout
@@ -65,20 +66,21 @@ def blocked(
     #linear<register=[], lane=[[1], [2]], warp=[[0]] -> [dim0:4]>
     """
     _check_order(order, shape)
-    left = dict(tile_dims(shape))
-    names = [f"dim{axis}" for axis in order]
-    layout = LinearLayout((), (), ())
+    placed = [1] * len(shape)
+    bases: dict[str, list[list[int]]] = {REGISTER: [], LANE: [], WARP: []}
     levels = ((REGISTER, size_per_thread), (LANE, threads_per_warp), (WARP, warps_per_cta), (REGISTER, shape))
     for name, sizes in levels:
         if len(sizes) != len(shape):
             raise LayoutError(f"{name} counts {list(sizes)} for a tile of {len(shape)} dimensions")
         check_dims(tile_dims(sizes), name)
-        for dim, axis in zip(names, order, strict=True):
-            used = min(sizes[axis], left[dim])
-            left[dim] //= used
-            spare = 1 if name == REGISTER else sizes[axis] // used
-            layout *= LinearLayout.identity(used, name, dim) * LinearLayout.zeros(spare, name, dim)
-    return layout.transpose(outs=[dim for dim, _ in tile_dims(shape)])
+        for axis in order:
+            end = placed[axis] * min(sizes[axis], shape[axis] // placed[axis])
+            spare = 1 if name == REGISTER else sizes[axis] * placed[axis] // end
+            while placed[axis] < end:
+                bases[name].append([placed[axis] if axis == other else 0 for other in range(len(shape))])
+                placed[axis] *= 2
+            bases[name] += [[0] * len(shape)] * (spare.bit_length() - 1)
+    return LinearLayout.from_bases(bases, dict(tile_dims(shape)))
 
 
 def swizzled(vec: int, per_phase: int, max_phase: int, order: Sequence[int], shape: Sequence[int]) -> LinearLayout:
@@ -138,6 +140,7 @@ def expand_dims(layout: LinearLayout, axis: int) -> LinearLayout:
     return reshape(layout, (*layout.shape[:axis], 1, *layout.shape[axis:]))
 
 
+@lru_cache(maxsize=1024)
 def sliced(layout: LinearLayout, axis: int) -> LinearLayout:
     """Give the layout of the tile reduced along a dimension: what told its elements apart now holds replicas.
 

@@ -125,6 +125,7 @@ class _FunctionChecker:
         self.key = key
         self.function = function
         self.members: set[Block | Operation] = set()
+        self.most = knobs.max_tile_numel
 
     def fail(self, invariant: str, message: str, operation: Operation | None = None) -> NoReturn:
         raise VerifyError(invariant, message, self.function, operation)
@@ -251,8 +252,8 @@ class _FunctionChecker:
             return
         if not type_.shape or any(extent < 1 or extent & (extent - 1) for extent in type_.shape):
             self.fail("V10", f"{type_} has an extent that is no power of two, or none", operation)
-        if type_.numel > knobs.max_tile_numel:
-            self.fail("V10", f"{type_} has {type_.numel} elements, more than {knobs.max_tile_numel}", operation)
+        if type_.numel > self.most:
+            self.fail("V10", f"{type_} has {type_.numel} elements, more than {self.most}", operation)
         if type_.layout is not None and type_.layout.shape != type_.shape:
             self.fail("V10", f"{type_} has a layout of the shape {type_.layout.shape}", operation)
 

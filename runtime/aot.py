@@ -10,8 +10,10 @@ known when compiling (`1024`, `0.5`, `True`, `None`, `"tf32"`).
 from __future__ import annotations
 
 import ast
+import linecache
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from importlib.util import module_from_spec, spec_from_file_location
@@ -19,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tilewright.lang import UnknownTypeName, constexpr, dtype, parse_type, pointer_type
+from tilewright.lang import Span, UnknownTypeName, constexpr, dtype, parse_type, pointer_type
 
 from .compiled import CompiledKernel
 from .errors import ArgumentError, LaunchError, did_you_mean
@@ -81,7 +83,10 @@ def _type(name: str, entry: str, written: str) -> dtype:
 
 
 def load_kernel(place: str) -> JITFunction:
-    """The kernel that `path/to/file.py:name` names. The file is run, as an import would. Raises LaunchError."""
+    """The kernel that `path/to/file.py:name` names. The file is run, as an import would.
+
+    Raises LaunchError, also for what is wrong with the file: its cause is the exception that running it raised.
+    """
     file, _, name = place.rpartition(":")
     if not file or not name:
         raise LaunchError(f"{place!r} names no kernel", "write path/to/file.py:kernel")
@@ -104,9 +109,25 @@ def _run(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.parent.resolve()))  # its neighbours can be imported, as when it is run
     try:
         spec.loader.exec_module(module)
+    except Exception as error:
+        raise LaunchError(_told(path, error)) from error
     finally:
         sys.path.remove(str(path.parent.resolve()))
     return module
+
+
+def _told(path: Path, error: Exception) -> str:
+    """What went wrong when a file was run: the last line of the file that it got to, and the exception."""
+    what = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+    if isinstance(error, SyntaxError) and error.filename is not None and error.lineno is not None:
+        file, line, column = error.filename, error.lineno, error.offset or 1
+    else:
+        passed = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        file, line, column = str(path), passed[-1].lineno or 1 if passed else 1, 1
+    text = linecache.getline(file, line).rstrip()
+    column = min(max(column, len(text) - len(text.lstrip()) + 1), len(text) + 1)
+    span = Span(file, path.stem, line, column, line, len(text) + 1, text)
+    return f"{path} cannot be run: {what}\n{span}\n{span.render()}"
 
 
 def compile_ahead(kernel: JITFunction, signature: str, device: Any, options: CompileOptions) -> CompiledKernel:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 # What `lang` imports late is reached through it: `lang.generate`.
 from tilewright import lang
 from tilewright.lang import (
+    CompilationError,
     DeviceFunction,
     FrontendOptions,
     Module,
@@ -161,7 +162,11 @@ class Calls:
         key = self._key(specialization, options, device.target)
         kernel = self.compiled.get((key, device.name))
         if kernel is None:
-            artifact = device.compile(Request(key, options, self._maker(specialization, options)))
+            try:
+                artifact = device.compile(Request(key, options, self._maker(specialization, options)))
+            except CompilationError as error:
+                self._explain(error)
+                raise
             if knobs.print_ir:
                 print(artifact.stage("ttir"), file=sys.stderr)
             assumptions = {name: describe(bound) for name, bound in specialization.bound.items()}
@@ -199,9 +204,13 @@ class Calls:
             with device.memory(payload) as reachable:
                 device.launch(handle, extents, reachable, kernel.options, stream)
         except TilewrightError as error:
-            reached = (d.value for d in lang.dependencies(self.kernel) if isinstance(d.value, DeviceFunction))
-            explain(error, [self.kernel, *reached])
+            self._explain(error)
             raise
+
+    def _explain(self, error: TilewrightError) -> None:
+        """Show an error with the source of the kernel, and of the functions that it reaches."""
+        reached = (d.value for d in lang.dependencies(self.kernel) if isinstance(d.value, DeviceFunction))
+        explain(error, [self.kernel, *reached])
 
 
 def _plain(value: Any) -> Any:

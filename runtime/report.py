@@ -1,4 +1,4 @@
-"""Faults of a running kernel, told with the lines of source they come from.
+"""Faults of a running kernel, and of one that cannot be compiled, told with the lines of source they come from.
 
 IR names its source as `module.qualname:line:column`; here, on the host, the functions are at hand, so that the report
 can show the file and the line with a caret under the expression.
@@ -9,16 +9,25 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from tilewright.compiler import LoweringError
 from tilewright.interpreter import DeadlockError, InterpreterError
 from tilewright.lang import CompilationError, DeviceFunction, Location, Span, TilewrightError
 
+#: What the names of the language's own functions begin with: their lines say nothing to who calls them.
+LIBRARY = "tilewright.lang."
+
 
 def explain(error: TilewrightError, functions: Iterable[DeviceFunction]) -> None:
-    """Give an error of the interpreter a report with source lines, as far as the functions' sources can be read."""
-    if not isinstance(error, InterpreterError):
-        return
+    """Give an error of the interpreter or of the compiler's later stages a report with source lines.
+
+    As far as the functions' sources can be read; other errors stay as they are.
+    """
     sources = {function.qualified: function for function in functions}
-    error.report = "\n".join(_lines(error, sources))
+    if isinstance(error, LoweringError):
+        users = {name: function for name, function in sources.items() if not name.startswith(LIBRARY)}
+        error.locate(lambda location: span_of(location, users))
+    elif isinstance(error, InterpreterError):
+        error.report = "\n".join(_lines(error, sources))
 
 
 def _lines(error: InterpreterError, sources: dict[str, DeviceFunction]) -> Iterator[str]:

@@ -44,19 +44,24 @@ def interpreters(rows: Sequence[Row]) -> str:
 
 
 def compile_time(rows: Sequence[Row]) -> str:
-    """Milliseconds of each stage of each kernel under both compilers, and the ratio of the totals."""
+    """Milliseconds of each stage of each kernel under both compilers, with those to PTX and all of them together, which
+    are compared, and the instructions of the PTX."""
     known = latest(rows, "case", "contender")
     stages = list(rows[-1]["seconds"])
     lines: list[list[str]] = []
     for case in dict.fromkeys(case for case, _ in known):
-        theirs, ours = known[case, "triton"], known[case, "tilewright"]
-        for name, row, ratio in (
-            ("Triton", theirs, ""),
-            ("Tilewright", ours, f"{ours['total'] / theirs['total']:.2f}x"),
-        ):
+        pair = known[case, "triton"], known[case, "tilewright"]
+        for name, row in zip(("Triton", "Tilewright"), pair, strict=True):
             cells = [f"{row['seconds'][stage] * 1e3:.1f}" for stage in stages]
-            lines.append([case, name, *cells, f"{row['total'] * 1e3:.1f}", ratio])
-    return markdown(["kernel", "ms", *stages, "total", "of Triton's"], lines)
+            sums = [(sum(each["seconds"][stage] for stage in stages[:-1]), each["total"]) for each in (row, pair[0])]
+            compared = [f"{took * 1e3:.1f}{beside(took, theirs)}" for took, theirs in zip(*sums, strict=True)]
+            lines.append([case, name, *cells, *compared, str(row["instructions"])])
+    return markdown(["kernel", "ms", *stages, f"to {stages[-2]}", "total", "instructions"], lines)
+
+
+def beside(seconds: float, theirs: float) -> str:
+    """The ratio to Triton's time, in brackets; nothing for that time itself."""
+    return "" if seconds == theirs else f" ({seconds / theirs:.2f}x)"
 
 
 def gpu(rows: Sequence[Row]) -> str:

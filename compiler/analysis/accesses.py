@@ -8,7 +8,7 @@ from tilewright.lang import PointerType, ScalarType, Value, byte_width, element_
 
 from .axis import AxisInfo
 from .coalesce import VECTOR_BYTES
-from .placement import layout_of, slots
+from .placement import Slots, layout_of, slots
 
 
 def pointee(pointer: Value) -> ScalarType:
@@ -26,7 +26,8 @@ def run_length(facts: Mapping[Value, AxisInfo], pointer: Value, mask: Value | No
     layout = layout_of(pointer.type)
     if layout is None:
         return 1
-    info, size, own = facts[pointer], byte_width(pointee(pointer)), slots(layout).registers
+    info, size, where = facts[pointer], byte_width(pointee(pointer)), slots(layout)
+    own = where.registers
     if len(own) == 1:
         return 1
     axis = next((d for d, step in enumerate(own[1]) if step == 1), -1)
@@ -35,6 +36,13 @@ def run_length(facts: Mapping[Value, AxisInfo], pointer: Value, mask: Value | No
     length = min(info.contiguity[axis], info.divisibility[axis] // size, VECTOR_BYTES // size, len(own))
     if mask is not None:
         length = min(length, facts[mask].constancy[axis])
-    while length > 1 and any(own[i][axis] != i or sum(own[i]) != i for i in range(length)):
+    while length > 1 and not _are_runs(where, axis, length):
         length //= 2
     return max(1, length)
+
+
+def _are_runs(where: Slots, axis: int, length: int) -> bool:
+    """Whether registers by `length` are neighbours along an axis, aligned in every thread."""
+    steps = all(place[axis] % length == register % length for register, place in enumerate(where.registers))
+    first = all(sum(place) == register for register, place in enumerate(where.registers[:length]))
+    return steps and first and not where.moved_bits(axis) % length

@@ -40,9 +40,24 @@ def nothing(value: Value) -> AxisInfo:
     return unknown(shape_of(value.type), unit_of(value))
 
 
+def computed(operation: Operation, infos: Sequence[AxisInfo]) -> AxisInfo:
+    """The facts about the one result, from those about the operands."""
+    rule = RULES.get(operation.name)
+    if rule is not None:
+        info = rule(operation, infos)
+    elif operation.definition.is_elementwise:
+        info = elementwise(operation, infos)
+    else:
+        info = nothing(operation.result)
+    return settled(operation, info)
+
+
 class _Walk:
+    """Loops are walked more than once, mostly with the same facts: `made` has the last ones of each operation."""
+
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        self.made: dict[Operation, tuple[list[AxisInfo], AxisInfo]] = {}
 
     def block(self, block: Block) -> None:
         for operation in block.operations:
@@ -56,14 +71,11 @@ class _Walk:
             self.facts.update((result, nothing(result)) for result in operation.results)
             return
         infos = [self.facts[operand] for operand in operation.operands]
-        rule = RULES.get(operation.name)
-        if rule is not None:
-            info = rule(operation, infos)
-        elif operation.definition.is_elementwise:
-            info = elementwise(operation, infos)
-        else:
-            info = nothing(operation.result)
-        self.facts[operation.result] = settled(operation, info)
+        given, info = self.made.get(operation, (None, None))
+        if info is None or given != infos:
+            info = computed(operation, infos)
+            self.made[operation] = infos, info
+        self.facts[operation.result] = info
 
     def regions(self, operation: Operation) -> None:
         walk = {"for": self.loop, "while": self.whilst, "if": self.branch}.get(operation.name, self.opaque)

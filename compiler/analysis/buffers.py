@@ -7,13 +7,15 @@ from math import prod
 
 from tilewright.lang import LinearLayout, Operation, TileType, Type, Value, byte_width, tile_layouts
 
-from .conversion import phase, swizzle
 from .natural import sources
-from .placement import REGISTER
+from .placement import REGISTER, columns
+from .swizzle import phase, swizzle
 
 OFFSET = tile_layouts.OFFSET
 #: Operations that give the buffers that they take, by the position of the first.
 PASSES_ON = {"async_copy": 1, "async_wait": 0, "local_store": 0}
+#: Operations that a dot may be mixed with though they use shared memory.
+MIXED = ("async_copy", "async_commit", "local_load")
 
 
 def is_buffer(type_: Type) -> bool:
@@ -31,6 +33,23 @@ def home(buffer: Value) -> Operation:
             buffer = producer.operands[PASSES_ON[producer.name] + buffer.index]
         else:
             *_, buffer = sources(buffer)  # the last of them is what goes in
+
+
+def dot_ahead(operation: Operation) -> Operation | None:
+    """The dot by matrix instructions among which an operation's own instructions may be written.
+
+    What stands between the two may be more copies and loads, since a load that follows a copy with no wait between them
+    is of another stage, and what neither waits nor needs shared memory.
+    """
+    assert operation.block is not None
+    operations = operation.block.operations
+    for other in operations[operations.index(operation) + 1 :]:
+        if other.name == "dot":
+            return other if other.attributes["instruction"] == "mma" else None
+        scratch = other.attributes.get("scratch", -1) != -1
+        if other.name not in MIXED and (not other.definition.is_pure or other.regions or scratch):
+            return None
+    return None
 
 
 def stage_bytes(type_: Type) -> int:
@@ -66,5 +85,5 @@ def stage_of(layout: LinearLayout) -> LinearLayout:
 def copied_layout(src: LinearLayout, run: int, dst: LinearLayout, size: int) -> LinearLayout:
     """The memory layout of a stage that is written by copies of `run` elements from the lowest registers of `src`, and
     read in `dst`."""
-    vector = list(src.bases[REGISTER][: run.bit_length() - 1])
+    vector = columns(src, REGISTER)[: run.bit_length() - 1]
     return swizzle(src.shape, size, vector, phase(src, vector, size), phase(dst, vector, size))

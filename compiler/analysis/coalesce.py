@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 
 from tilewright.lang import LinearLayout, tile_layouts
@@ -28,6 +29,7 @@ def vector_elements(info: AxisInfo, axis: int, size: int) -> int:
     return max(1, min(info.contiguity[axis], info.divisibility[axis] // size, VECTOR_BYTES // size))
 
 
+@cache
 def blocked(shape: tuple[int, ...], vector: int, order: tuple[int, ...], num_warps: int) -> LinearLayout:
     """`vector` elements a thread along the first dimension of `order`, then lanes, then warps along it, and on."""
     own = [1] * len(shape)

@@ -1,131 +1,145 @@
-"""How a tile moves from one layout to another: by renaming registers, or through shared memory, without bank conflicts.
+"""How a tile moves from one layout to another: by renaming registers, by shuffles in each warp, or by shared memory.
 
-In memory the lowest offset bits are a vector, next come the bits that choose the bank, then the rest. The vector is
-what both sides hold in a thread's own registers (or, on a side that uses matrix instructions, in a row of 16 bytes).
-Lanes that access memory in the same phase differ in some tile bits, `a` when they write and `c` when they read; all
-must fall into different banks both times. So bits of `a` and `c` are paired, and a bank bit is the XOR of its pair:
-this is a swizzle, computed instead of looked up.
+Layouts may be any maps over F2 that reach the whole tile, of the same number of warps. Registers that repeat what
+other registers of their thread hold are left out of the move, and come back as other names for these.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
+from typing import TypeAlias
 
-from tilewright.lang import LinearLayout, tile_layouts
+from tilewright.lang import LinearLayout, f2
 
 from .pieces import Pieces, pieces
-from .placement import LANE, REGISTER, slots
+from .placement import LANE, REGISTER, WARP, columns, slots
+from .shared_accesses import exchange_wavefronts
+from .shuffles import Shuffles, reading, shuffles
+from .swizzle import exchange_cost, memory_layout, vector_of
 
-OFFSET = tile_layouts.OFFSET
-Vector = tuple[int, ...]
-#: The widest access of a thread and what all banks hold together, in bytes.
-VECTOR_BYTES, BANKS_BYTES = 16, 128
 #: What a conversion takes of shared memory at a time, if its pieces can be so small.
 MOST_BYTES = 64 * 1024
+#: What a barrier costs beside a select, with the way to shared memory and back that it makes a warp wait for.
+BARRIER_COST = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """No thread needs another's: `registers[r]` is the source register of register r of the result."""
+
+    registers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The tile goes through shared memory piece by piece, of each of them element `memory(offset)` at each offset."""
+
+    pieces: Pieces
+    memory: LinearLayout
+    bytes: int
+
+
+Move: TypeAlias = Renaming | Shuffles | Exchange
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """`registers[r]` is the source register of register r of the result, where no thread needs another's; else the
-    tile goes through shared memory piece by piece, of each of them element `memory(offset)` at each offset."""
+    """`used` are the source registers that the move takes, one of each that hold the same; `result[r]` says which of
+    those that it makes register r of the result is."""
 
-    registers: tuple[int, ...] | None
-    pieces: Pieces | None = None
-    memory: LinearLayout | None = None
-    bytes: int = 0
+    used: tuple[int, ...]
+    move: Move
+    result: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The shared memory that it takes."""
+        return self.move.bytes if isinstance(self.move, Exchange) else 0
+
+    def wavefronts(self, size: int, stmatrix: bool) -> tuple[int, int]:
+        """The wavefronts of shared memory that a block takes to write elements of `size` bytes, and to read them."""
+        if not isinstance(self.move, Exchange):
+            return 0, 0
+        parts = self.move.pieces
+        written, read = exchange_wavefronts(self.move.memory, parts.src, parts.dst, size, stmatrix)
+        return written * len(parts.registers), read * len(parts.registers)
 
 
 @cache
 def conversion(src: LinearLayout, dst: LinearLayout, size: int) -> Conversion:
-    """The plan for elements of `size` bytes."""
-    have, want = slots(src), slots(dst)
-    if all(mine == other or mine is None for mine, other in zip(want.bits, have.bits, strict=True)):
-        known = {place: register for register, place in enumerate(have.registers)}
-        if all(place in known for place in want.registers):
-            return Conversion(tuple(known[place] for place in want.registers))
+    """The plan for elements of `size` bytes: a renaming if it can be one; else what costs less, by the number of
+    instructions, in which a shuffle counts twice, and a wavefront of shared memory once more."""
+    have, want = distinct(src), distinct(dst)
+    return Conversion(have.kept, _move(have.layout, want.layout, size), want.number)
+
+
+def _move(src: LinearLayout, dst: LinearLayout, size: int) -> Move:
+    where = reading(src, dst)
+    if where is not None and where.stays:
+        return Renaming(where.registers())
+    exchange = _exchange(src, dst, size)
+    plan = None if where is None else shuffles(where, size)
+    if plan is None:
+        return exchange
+    parts, rounds = exchange.pieces, len(exchange.pieces.registers)
+    through_memory = exchange_cost(exchange.memory, parts.src, parts.dst, size) + BARRIER_COST
+    return plan if plan.cost(size) < rounds * through_memory else exchange
+
+
+def _exchange(src: LinearLayout, dst: LinearLayout, size: int) -> Exchange:
+    src = spoken(src)
     count = max(1, prod(src.shape) * size // MOST_BYTES)
-    parts = pieces(src, dst, [*_vector(src, dst, size), *src.bases[REGISTER][:2], *dst.bases[REGISTER][:2]], count)
-    return Conversion(None, parts, memory_layout(parts.src, parts.dst, size), prod(parts.src.shape) * size)
+    first_bits = [*columns(src, REGISTER)[:2], *columns(dst, REGISTER)[:2]]
+    kept = [*vector_of(src, dst, size), *first_bits] if count > 1 else []
+    parts = pieces(src, dst, kept, count)
+    return Exchange(parts, memory_layout(parts.src, parts.dst, size), prod(parts.src.shape) * size)
 
 
-def memory_layout(src: LinearLayout, dst: LinearLayout, size: int) -> LinearLayout:
-    """Where each element of the tile stands in shared memory."""
-    vector = _vector(src, dst, size)
-    return swizzle(src.shape, size, vector, phase(src, vector, size), phase(dst, vector, size))
-
-
-def swizzle(
-    shape: tuple[int, ...], size: int, vector: list[Vector], writes: list[Vector], reads: list[Vector]
-) -> LinearLayout:
-    """The memory layout with this vector in which neither phase has bank conflicts."""
-    banks = (BANKS_BYTES // size >> len(vector)).bit_length() - 1
-    both = [bit for bit in writes if bit in reads]
-    only_written = [bit for bit in writes if bit not in both]
-    only_read = [bit for bit in reads if bit not in both]
-    bases = [*vector, *both]
-    paired: list[tuple[Vector, Vector]] = list(zip(only_written, only_read, strict=False))
-    bases += [written for written, _ in paired]
-    rest = only_written[len(paired) :] + only_read[len(paired) :]
-    placed = {*bases, *rest, *(read for _, read in paired)}
-    rest += [bit for bit in _tile_bits(shape) if bit not in placed]
-    free = max(0, banks - len(bases) + len(vector))
-    bases += rest[:free]
-    bases += [tuple(map(sum, zip(written, read, strict=True))) for written, read in paired]
-    return LinearLayout.from_bases({OFFSET: bases + rest[free:]}, dict(tile_layouts.tile_dims(shape)))
-
-
-def row_major(shape: tuple[int, ...]) -> LinearLayout:
-    """A tile in shared memory element after element."""
-    return LinearLayout.from_bases({OFFSET: _tile_bits(shape)}, dict(tile_layouts.tile_dims(shape)))
-
-
-def _vector(src: LinearLayout, dst: LinearLayout, size: int) -> list[Vector]:
-    """The tile bits of a vector, lowest first."""
-    held, wanted = ([v for v in layout.bases[REGISTER] if any(v)] for layout in (src, dst))
-    for layout, others in ((dst, held), (src, wanted)):
-        for row, _ in matrix_rows(layout, size):
-            if all(bit in others for bit in row):
-                return row
-    most = (VECTOR_BYTES // size).bit_length() - 1
-    return [bit for bit in wanted if bit in held][:most]
-
-
-def matrix_rows(layout: LinearLayout, size: int) -> list[tuple[list[Vector], list[Vector]]]:
-    """The tile bits of the 16 bytes that a matrix instruction moves at once, and those that number 8 such rows.
-
-    In the plain form a row is what a 32-bit register of four lanes holds; in the transposed one, for elements of 16
-    bits, one element of each of eight lanes. There is none for a layout with replicas in lanes.
-    """
-    registers, lanes = list(layout.bases[REGISTER]), list(layout.bases[LANE])
-    packed = (4 // size).bit_length() - 1
-    if size > 4 or not all(map(any, lanes)):
-        return []
-    found = [([*registers[:packed], *lanes[:2]], lanes[2:])] if len(registers) >= packed else []
-    if size == 2 and registers:
-        found.append((lanes[2:], [registers[0], *lanes[:2]]))
-    return found
-
-
-def phase(layout: LinearLayout, vector: list[Vector], size: int) -> list[Vector]:
-    """The tile bits in which the lanes differ that access memory at the same time.
-
-    A phase moves at most 128 bytes: 32 lanes of up to 4 bytes, 16 of 8, or 8 of 16. In a matrix instruction these are
-    the rows, which the high lane bits number.
-    """
-    for row, numbers in matrix_rows(layout, size):
-        if set(row) == set(vector):
-            return numbers
-    lanes = layout.bases[LANE]
-    lanes_at_once = 5 - max(0, (size << len(vector) >> 2).bit_length() - 1)
-    return [bit for bit in lanes[:lanes_at_once] if any(bit) and bit not in vector]
-
-
-def _tile_bits(shape: tuple[int, ...]) -> list[Vector]:
-    """The unit vectors of a tile, last dimension first."""
-    return [
-        tuple(1 << bit if at == axis else 0 for at in range(len(shape)))
-        for axis in reversed(range(len(shape)))
-        for bit in range(shape[axis].bit_length() - 1)
+def spoken(layout: LinearLayout) -> LinearLayout:
+    """A layout as far as the threads go that count among their replicas: what else threads differ in is zero."""
+    silent = slots(layout).replica_mask
+    silent_bits = {LANE: silent, WARP: silent >> len(columns(layout, LANE))}
+    left = [
+        0 if silent_bits.get(name, 0) >> at & 1 else bit
+        for name in layout.in_names
+        for at, bit in enumerate(columns(layout, name))
     ]
+    return replace(layout, columns=tuple(left)) if silent else layout
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """A layout without replicas in registers. `kept` are the registers that are left, `number[r]` which of them holds
+    what register r does."""
+
+    layout: LinearLayout
+    kept: tuple[int, ...]
+    number: tuple[int, ...]
+
+
+@cache
+def distinct(layout: LinearLayout) -> Distinct:
+    """A layout without the register bits that are sums of others."""
+    registers = columns(layout, REGISTER)
+    pivots = f2.eliminate(registers).pivots
+    left = [bit for bit in range(len(registers)) if pivots >> bit & 1]
+    basis = f2.eliminate([registers[bit] for bit in left])
+    sums = [basis.solve(column) or 0 for column in registers]
+    kept = tuple(f2.scatter(number, left) for number in range(1 << len(left)))
+    number = tuple(f2.multiply(sums, register) for register in range(1 << len(registers)))
+    if len(left) == len(registers):
+        return Distinct(layout, kept, number)
+    return Distinct(_with_registers(layout, left), kept, number)
+
+
+def _with_registers(layout: LinearLayout, left: list[int]) -> LinearLayout:
+    """A layout with some of its register bits."""
+    ins: list[tuple[str, int]] = []
+    flat: list[int] = []
+    for name, size in layout.ins:
+        own = columns(layout, name)
+        ins.append((name, 1 << len(left) if name == REGISTER else size))
+        flat += [own[bit] for bit in left] if name == REGISTER else own
+    return replace(layout, ins=tuple(ins), columns=tuple(flat))

@@ -182,7 +182,8 @@ def operand_layout(shape: tuple[int, ...], index: int, instruction: Mma, share: 
     placed = _warp_bits(rank, share, (instruction.m, 0) if index == 0 else (0, instruction.n))
     inner = rank - 1 if index == 0 else rank - 2
     outer = rank - 2 if index == 0 else rank - 1
-    return _fill(shape, registers, lanes, placed, [inner, outer, *reversed(range(rank - 2))])
+    order = [inner, outer] if index == 0 else [outer, inner]
+    return _fill(shape, registers, lanes, placed, [*order, *reversed(range(rank - 2))])
 
 
 @cache

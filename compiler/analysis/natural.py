@@ -28,8 +28,8 @@ from ..targets import Target
 from . import dot_layouts
 from .axis import axis_analysis
 from .coalesce import WARP_SIZE, blocked, default_layout, fastest_first, vector_elements
-from .conversion import row_major
 from .placement import LANE, REGISTER, WARP, operand_layouts
+from .swizzle import row_major
 
 Layout: TypeAlias = LinearLayout | None
 ACCESSES = frozenset(("load", "store", "atomic_rmw", "atomic_cas", "atomic_load", "atomic_store", "atomic_poll"))

@@ -1,6 +1,6 @@
 """Where an operation needs its operands to live, given where its result lives, so that no value changes threads.
 
-All layouts here give each tile bit to one register, lane or warp bit, or to none; registers hold no replicas.
+What the compiler chooses gives each tile bit to one register, lane or warp bit; but any layout can be asked for.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from operator import xor
 from typing import Any, TypeAlias
 
-from tilewright.lang import LayoutError, LinearLayout, Operation, TileType, shape_of, tile_layouts
+from tilewright.lang import LayoutError, LinearLayout, Operation, TileType, f2, shape_of, tile_layouts
 
 REGISTER, LANE, WARP = tile_layouts.REGISTER, tile_layouts.LANE, tile_layouts.WARP
 #: (operation, layout of its result, number of warps) -> the layout of each operand; None for a scalar.
@@ -121,44 +121,71 @@ def narrowed(layout: LinearLayout, shape: tuple[int, ...]) -> LinearLayout:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """How a distributed layout shares a tile out: what each register adds to the place of its thread.
+    """How a distributed layout shares a tile out. An element's place is the XOR of its register's and its thread's.
 
-    `registers[r]` is the offset of register r along each dimension; `bits` says for each bit of the thread index
-    (lane bits, then warp bits) which bit of which dimension it is, None for a bit that only makes replicas.
+    `registers[r]` is the part of register r along each dimension, `threads[i]` what bit i of the thread's index (lane
+    bits, then warp bits) is to it. The bits of `replica_mask` are zero in the one thread that counts of those that hold
+    the same.
     """
 
     registers: tuple[tuple[int, ...], ...]
-    bits: tuple[tuple[int, int] | None, ...]
+    threads: tuple[tuple[int, ...], ...]
+    replica_mask: int
 
     @property
-    def replica_mask(self) -> int:
-        """The bits of the thread index that are zero in the one thread that counts."""
-        return sum(1 << index for index, bit in enumerate(self.bits) if bit is None)
+    def bits(self) -> tuple[tuple[int, int] | None, ...]:
+        """For each bit of the thread's index which bit of which dimension it is; None for one that makes replicas.
+
+        Raises LayoutError where a bit of the thread's index is more than one bit of the tile.
+        """
+        return tuple(map(_bit, self.threads))
+
+    def moved_bits(self, axis: int) -> int:
+        """The bits of an index along an axis that depend on the thread."""
+        mask = 0
+        for vector in self.threads:
+            mask |= vector[axis]
+        return mask
 
 
 @cache
 def slots(layout: LinearLayout) -> Slots:
-    """The slots of a layout. Raises LayoutError for one in which a tile bit belongs to more than one place."""
-    bases = layout.bases
+    """The slots of a layout. Raises LayoutError for one with an XOR offset."""
+    if layout.offset:
+        raise LayoutError(f"{layout} has an offset")
+    bases, rank = layout.bases, len(layout.outs)
     registers = bases.get(REGISTER, ())
     threads = (*bases.get(LANE, ()), *bases.get(WARP, ()))
-    placed = [vector for vector in (*registers, *threads) if any(vector)]
-    if layout.offset or len(set(placed)) != len(placed) or any(_bit(vector) is None for vector in placed):
-        raise LayoutError(f"{layout} does not give each tile bit one place")
-    if not all(map(any, registers)):
-        raise LayoutError(f"{layout} holds replicas in registers")
-    offsets: list[tuple[int, ...]] = []
-    for chosen in product((0, 1), repeat=len(registers)):
-        picked = [vector for vector, bit in zip(registers, reversed(chosen), strict=True) if bit]
-        offsets.append(tuple(map(sum, zip(*picked, strict=True))) if picked else (0,) * len(layout.outs))
-    return Slots(tuple(offsets), tuple(_bit(vector) for vector in threads))
+    offsets = [(0,) * rank]
+    for vector in registers:
+        offsets += [tuple(map(xor, offset, vector)) for offset in offsets]
+    independent = f2.eliminate([column for name in (REGISTER, LANE, WARP) for column in columns(layout, name)]).pivots
+    return Slots(tuple(offsets), threads, ~independent >> len(registers) & (1 << len(threads)) - 1)
+
+
+def columns(layout: LinearLayout, name: str) -> tuple[int, ...]:
+    """The flat images of the bits of an input dimension; none if the layout does not have it."""
+    start = 0
+    for each, size in layout.ins:
+        stop = start + size.bit_length() - 1
+        if each == name:
+            return layout.columns[start:stop]
+        start = stop
+    return ()
+
+
+def thread_columns(layout: LinearLayout) -> tuple[int, ...]:
+    """The flat images of the bits of the thread's index."""
+    return (*columns(layout, LANE), *columns(layout, WARP))
 
 
 def _bit(vector: tuple[int, ...]) -> tuple[int, int] | None:
-    """The dimension and the bit that a vector with one set bit stands for."""
+    """The dimension and the bit that a vector with at most one set bit stands for."""
     (axis, *more) = [axis for axis, component in enumerate(vector) if component] or [-1]
-    if axis < 0 or more or vector[axis] & (vector[axis] - 1):
+    if axis < 0:
         return None
+    if more or vector[axis] & (vector[axis] - 1):
+        raise LayoutError(f"{vector} is more than one bit of the tile")
     return axis, vector[axis].bit_length() - 1
 
 

@@ -6,15 +6,19 @@ hold it reads 0 bytes and fills up with zeros. Neighbours of less than 4 bytes g
 
 from __future__ import annotations
 
+from functools import partial
+
 from tilewright.lang import LinearLayout, Operation, ScalarType, Value, byte_width, element_of
 
 from ..analysis.accesses import pointee, run_length
-from ..analysis.buffers import home, stage_bytes, stage_of
+from ..analysis.buffers import dot_ahead, home, stage_bytes, stage_of
 from ..analysis.placement import layout_of, slots
+from ..analysis.shared_accesses import Access, vectors
+from ..passes.fold import constant_of
 from .context import Lowering
-from .memory import CLOBBER, both, listed, masked_load, to_registers, words_for
+from .memory import CLOBBER, both, masked_load, plain_load, store_words, words_for
 from .registry import lowers
-from .shared import Access, Addresses, load_tile, store_tile, vectors
+from .shared import Addresses, LoadedTile, store_tile
 from .text import PTR, SHARED
 
 #: What `cp.async` copies, in bytes, and through which cache.
@@ -28,7 +32,7 @@ def _local_alloc(to: Lowering, operation: Operation) -> None:
 
 @lowers("async_commit")
 def _async_commit(to: Lowering, operation: Operation) -> None:
-    to.text.call("void", "llvm.nvvm.cp.async.commit.group", [])
+    to.leave(operation, lambda: to.text.call("void", "llvm.nvvm.cp.async.commit.group", []))
 
 
 @lowers("async_wait")
@@ -56,7 +60,9 @@ def _local_load(to: Lowering, operation: Operation) -> None:
     layout, memory = layout_of(operation.result.type), layout_of(buffer.type)
     assert layout is not None and memory is not None
     base = stage_address(to, buffer, index)
-    to.values[operation.result] = load_tile(to, base, stage_of(memory), layout, element_of(buffer.type))
+    tile = LoadedTile(to, base, stage_of(memory), layout, element_of(buffer.type))
+    only_for_a_dot = [user for user, _ in operation.result.uses] == [dot_ahead(operation)]
+    to.values[operation.result] = tile if only_for_a_dot else tuple(tile)
 
 
 def stage_address(to: Lowering, buffer: Value, index: Value) -> str:
@@ -75,14 +81,20 @@ def _async_copy(to: Lowering, operation: Operation) -> None:
     access = neighbours(stage_of(memory), layout, byte_width(element), run_length(to.facts, pointer, mask))
     addresses = Addresses(to, stage_address(to, buffer, index), access)
     wanted = both(to, to.scalar(enabled), to.chosen(slots(layout)))
-    for group, offset in zip(access.groups, access.offsets, strict=True):
+    to.values[operation.result] = ()
+    if constant_of(enabled) == 0:
+        return
+
+    def copy(group: tuple[int, ...], offset: int) -> None:
         chosen = "" if mask is None else to.values[mask][group[0]]
         source, target = to.values[pointer][group[0]], addresses.at(offset)
         if byte_width(element) * len(group) in COPIES:
             _copy(to, target, source, byte_width(element) * len(group), wanted, chosen)
         else:
             _copy_by_register(to, element, target, source, len(group), wanted, chosen)
-    to.values[operation.result] = ()
+
+    for group, offset in zip(access.groups, access.offsets, strict=True):
+        to.leave(operation, partial(copy, group, offset))
 
 
 def neighbours(memory: LinearLayout, layout: LinearLayout, size: int, run: int) -> Access:
@@ -96,19 +108,23 @@ def neighbours(memory: LinearLayout, layout: LinearLayout, size: int, run: int) 
 
 
 def _copy(to: Lowering, target: str, source: str, size: int, wanted: str, mask: str) -> None:
-    given = [(SHARED, target), (PTR, source), ("i1", wanted)]
-    text, constraints = f"@$2 cp.async.{COPIES[size]}.shared.global [$0], [$1], {size}", "l,l,b"
-    if mask:
+    given = [(SHARED, target), (PTR, source)]
+    text, constraints = f"cp.async.{COPIES[size]}.shared.global [$0], [$1], {size}", "l,l"
+    if both(to, "", mask):
         given.append(("i32", to.text.value(f"select i1 {mask}, i32 {size}, i32 0")))
-        text, constraints = f"{text}, $3", f"{constraints},r"
+        text, constraints = f"{text}, $2", f"{constraints},r"
+    if wanted:
+        text, constraints = f"@${len(given)} {text}", f"{constraints},b"
+        given.append(("i1", wanted))
     to.text.asm("void", f"{text};", f"{constraints},{CLOBBER}", given, effect=True)
 
 
 def _copy_by_register(
     to: Lowering, element: ScalarType, target: str, source: str, count: int, wanted: str, mask: str
 ) -> None:
-    words = words_for(element, count)
-    loaded = masked_load(to, "ld.global", words, source, both(to, wanted, mask), ["0"] * words.count)
-    text = f"@${words.count + 1} st.shared{words.suffix} [${words.count}], {listed(0, words.count)};"
-    given = [*((words.register, word) for word in to_registers(to, words, loaded)), (SHARED, target), ("i1", wanted)]
-    to.text.asm("void", text, ",".join([*[words.letter] * words.count, "l", "b", CLOBBER]), given, effect=True)
+    words, predicate = words_for(element, count), both(to, wanted, mask)
+    if predicate:
+        loaded = masked_load(to, "ld.global", words, source, predicate, ["0"] * words.count)
+    else:
+        loaded = plain_load(to, words, source)
+    store_words(to, "st.shared", words, (SHARED, target), loaded, wanted)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from math import prod
 
-from tilewright.lang import Block, LinearLayout, Operation, TileType, Value, element_of
+from tilewright.lang import Block, LinearLayout, Location, Operation, TileType, Value, element_of
 
 from ..analysis.axis import AxisInfo
+from ..analysis.buffers import dot_ahead
 from ..analysis.coalesce import WARP_SIZE
 from ..analysis.placement import Slots, layout_of, slots
 from ..analysis.scratch import EXCHANGE_BYTES
@@ -22,6 +23,7 @@ from .text import SHARED, Text
 class Lowering:
     """Writes a kernel. `values` holds for each value the LLVM names of this thread's registers.
 
+    `left` holds what is still to be written of operations before a dot, with where it comes from in the source.
     `pairs` knows the register from which two narrow elements came apart, and `negated` what a flipped sign was before.
     """
 
@@ -30,9 +32,10 @@ class Lowering:
         self.target = target
         self.num_warps = num_warps
         self.facts = facts
-        self.values: dict[Value, tuple[str, ...]] = {}
+        self.values: dict[Value, Sequence[str]] = {}
         self.pairs: dict[tuple[str, str], str] = {}
         self.negated: dict[str, str] = {}
+        self.left: list[tuple[Location, Callable[[], object]]] = []
         self._thread = ""
         self._places: dict[tuple[LinearLayout, int], str] = {}
         self._chosen: dict[int, str] = {}
@@ -54,6 +57,22 @@ class Lowering:
         self.need(operation, row.needs)
         self.text.at(operation.location)
         row.lower(self, operation)
+
+    def leave(self, operation: Operation, work: Callable[[], object]) -> None:
+        """Write a part of an operation when the dot ahead has begun; at once, if there is none."""
+        if dot_ahead(operation) is None:
+            work()
+        else:
+            self.left.append((operation.location, work))
+
+    def carry_on(self) -> None:
+        """Write what was left."""
+        now, self.left = self.left, []
+        location = self.text.location
+        for place, work in now:
+            self.text.at(place)
+            work()
+        self.text.at(location)
 
     def need(self, operation: Operation, needs: Needs, form: str = "") -> None:
         """Refuse an operation that the target lacks something for."""
@@ -96,7 +115,7 @@ class Lowering:
 
     def slots_of_scalar(self) -> Slots:
         """A scalar lives in every thread."""
-        return Slots(((),), (None,) * (self.threads.bit_length() - 1))
+        return Slots(((),), ((),) * (self.threads.bit_length() - 1), self.threads - 1)
 
     def place(self, layout: LinearLayout, axis: int) -> str:
         """The index along an axis of this thread's first element."""
@@ -105,12 +124,15 @@ class Lowering:
         return self._places[layout, axis]
 
     def _compute_place(self, where: Slots, axis: int) -> str:
-        """Gather the bits of the thread index that belong to the axis, in runs of neighbours that move together."""
+        return self.sum_of_bits([vector[axis] for vector in where.threads])
+
+    def sum_of_bits(self, images: Sequence[int]) -> str:
+        """The XOR of the images of all bits of the thread's index that are set; bits that move alike move together."""
         moves: dict[int, int] = {}
-        for index, bit in enumerate(where.bits):
-            if bit is not None and bit[0] == axis:
-                shift = bit[1] - index
-                moves[shift] = moves.get(shift, 0) | 1 << index
+        for index, image in enumerate(images):
+            for bit in range(image.bit_length()):
+                if image >> bit & 1:
+                    moves[bit - index] = moves.get(bit - index, 0) | 1 << index
         total = "0"
         for shift, mask in moves.items():
             part = self.thread
@@ -118,20 +140,33 @@ class Lowering:
                 part = self.text.at_entry(f"and i32 {part}, {mask}")
             if shift:
                 part = self.text.at_entry(f"{'shl' if shift > 0 else 'lshr'} i32 {part}, {abs(shift)}")
-            total = part if total == "0" else self.text.at_entry(f"or disjoint i32 {total}, {part}")
+            total = part if total == "0" else self.text.at_entry(f"xor i32 {total}, {part}")
         return total
 
     def index(self, layout: LinearLayout, register: int, axis: int, start: int = 0) -> str:
         """The index along an axis of the element in a register, plus `start`."""
-        first, more = self.place(layout, axis), slots(layout).registers[register][axis] + start
+        where, first = slots(layout), self.place(layout, axis)
+        own = where.registers[register][axis]
         if first == "0":
-            return str(more)
+            return str(own + start)
+        mixed = own & where.moved_bits(axis)
+        if mixed:
+            first = self.text.value(f"xor i32 {first}, {mixed}")
+        more = (own ^ mixed) + start
         return self.text.value(f"add i32 {first}, {more}") if more else first
 
     def thread_bit(self, index: int) -> str:
         """Whether a bit of the thread index is set, as an i1."""
         masked = self.text.at_entry(f"and i32 {self.thread}, {1 << index}")
         return self.text.at_entry(f"icmp ne i32 {masked}, 0")
+
+    def odd(self, bits: int) -> str:
+        """Whether an odd number of some bits of the thread index are set, as an i1."""
+        if not bits & bits - 1:
+            return self.thread_bit(bits.bit_length() - 1)
+        masked = self.text.at_entry(f"and i32 {self.thread}, {bits}")
+        self.text.declarations.add("declare i32 @llvm.ctpop.i32(i32)")
+        return self.text.at_entry(f"trunc i32 {self.text.at_entry(f'call i32 @llvm.ctpop.i32(i32 {masked})')} to i1")
 
     def chosen(self, where: Slots) -> str:
         """Whether this thread is the one of its replicas that counts, as an i1; "" when it has none."""
@@ -175,9 +210,13 @@ class Lowering:
         return base if offset == 0 else self.text.value(f"getelementptr i8, {SHARED} {base}, i32 {offset}")
 
     def share(self, operation: Operation, where: Slots, type_: str, registers: Sequence[str]) -> tuple[str, ...]:
-        """Give every replica what the thread that counts holds in these registers, through the scratch memory."""
+        """Give every replica what the thread that counts holds in these registers, through the scratch memory.
+
+        Replicas must differ in bits of the thread's index that mean nothing else.
+        """
         if not where.replica_mask or not registers:
             return tuple(registers)
+        assert not any(any(vector) for at, vector in enumerate(where.threads) if where.replica_mask >> at & 1)
         keep = self.threads - 1 & ~where.replica_mask
         owner = self.text.at_entry(f"and i32 {self.thread}, {keep}")
         slot = self.scratch(operation, self.text.at_entry(f"mul i32 {owner}, {EXCHANGE_BYTES}"))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
-from tilewright.lang import F16, F32, F64, I8, Operation, byte_width, element_of
+from tilewright.lang import F16, F32, F64, I8, Operation, Value, byte_width, element_of
 
 from ..analysis.dot_layouts import Mma, instruction_of
+from ..analysis.placement import layout_of, slots
 from .context import Lowering
 from .dot_parts import PARTS, Split, finite_or_zero
 from .dot_plain import Place, held, multiply_add
@@ -28,51 +30,73 @@ PTX_NAMES = {
 SHORT_SUMS = 89
 
 
+#: For each instruction along K the fragments of `a` and of `b`, each with its parts.
+Factors: TypeAlias = list[tuple[list[list[str]], list[list[str]]]]
+
+
 @lowers("dot")
 def _dot(to: Lowering, operation: Operation) -> None:
     (_matrix if operation.attributes["instruction"] == "mma" else multiply_add)(to, operation)
 
 
 def _matrix(to: Lowering, operation: Operation) -> None:
-    a, b, acc = (held(to, operand) for operand in operation.operands)
     mma = instruction_of(operation, to.target)
     assert mma is not None
     code = _Instruction(to, operation, mma)
-    words_a = _fragments(a, mma, 1, code.words)
-    words_b = _fragments(b, mma, 0, code.words)
+    a, b = (_Operand(to, operation.operands[index], mma, index == 0, code.words) for index in (0, 1))
+    acc = held(to, operation.operands[2])
     corners = [(0, 0), (0, 1), *([(8, 0), (8, 1)] if mma.m == 16 else [])]
-    steps = sorted({place[-1] // mma.k * mma.k for place in a})
-    for *batch, m, n in [place for place in acc if place[-1] % 2 == 0 and place[-2] % mma.m == 0]:
-        places = [(*batch, m + dm, n + dn) for dm, dn in corners]
-        factors = [(words_a[*batch, m, k], words_b[*batch, k, n]) for k in steps]
-        acc.update(zip(places, code.sum(factors, [acc[place] for place in places]), strict=True))
+    steps = sorted({place[-1] // mma.k * mma.k for place in a.registers})
+    firsts = [place for place in acc if place[-1] % 2 == 0 and place[-2] % mma.m == 0]
+    # Step by step along K; sums that are made apart need all steps of a result together. The fragments of a step are
+    # asked for one step ahead. What was left for the dot comes after those of the first two, which need no wait for it,
+    # and not later, where registers would hold its addresses for long.
+    rounds = [[step] for step in steps] if code.is_chain else [steps]
+    factors: list[list[Factors]] = []
+    for number in range(len(rounds)):
+        for some in rounds[len(factors) : number + 2]:
+            pairs = [[(a.fragment((*at, m, k)), b.fragment((*at, k, n))) for k in some] for *at, m, n in firsts]
+            factors.append(pairs)
+        to.carry_on()
+        for (*batch, m, n), each in zip(firsts, factors[number], strict=True):
+            places = [(*batch, m + dm, n + dn) for dm, dn in corners]
+            acc.update(zip(places, code.sum(each, [acc[place] for place in places]), strict=True))
     to.values[operation.result] = tuple(acc.values())
 
 
-def _fragments(
-    own: dict[Place, str], mma: Mma, k_last: int, words: Callable[[list[str]], list[str]]
-) -> dict[Place, list[list[str]]]:
-    """The registers of an operand for each instruction, by the place of the instruction's first element.
+class _Operand:
+    """An operand of an instruction, fragment by fragment, each made when it is first asked for.
 
-    A list for each part that `words` makes of the elements of one register. `k_last` tells `a`, whose last dimension
-    is K, from `b`.
+    `k_last` tells `a`, whose last dimension is K, from `b`. `words` makes what one register holds of its elements, for
+    each part.
     """
-    outer = [0, 8] if k_last and mma.m == 16 else [0]
-    halves = [0, 4 * mma.packed] if mma.k == 8 * mma.packed else [0]
 
-    def at(place: Place, step: int, along_k: int) -> Place:
-        *batch, row, column = place
-        return (*batch, row + step, column + along_k) if k_last else (*batch, row + along_k, column + step)
+    def __init__(
+        self, to: Lowering, value: Value, mma: Mma, k_last: bool, words: Callable[[list[str]], list[str]]
+    ) -> None:
+        layout = layout_of(value.type)
+        assert layout is not None
+        self.registers = {place: register for register, place in enumerate(slots(layout).registers)}
+        self.values = to.values[value]
+        self.mma, self.k_last, self.words = mma, k_last, words
+        self.known: dict[Place, list[list[str]]] = {}
 
-    def is_first(place: Place) -> bool:
-        k, other = (place[-1], place[-2]) if k_last else (place[-2], place[-1])
-        return k % mma.k == 0 and (not k_last or other % mma.m == 0)
+    def fragment(self, first: Place) -> list[list[str]]:
+        """The registers for the instruction with this first element: a list for each part."""
+        if first not in self.known:
+            mma = self.mma
+            outer = [0, 8] if self.k_last and mma.m == 16 else [0]
+            halves = [0, 4 * mma.packed] if mma.k == 8 * mma.packed else [0]
+            groups = [self._neighbours(first, step, half) for half in halves for step in outer]
+            self.known[first] = [list(part) for part in zip(*map(self.words, groups), strict=True)]
+        return self.known[first]
 
-    result: dict[Place, list[list[str]]] = {}
-    for place in filter(is_first, own):
-        groups = [[own[at(place, step, half + low)] for low in range(mma.packed)] for half in halves for step in outer]
-        result[place] = [list(part) for part in zip(*map(words, groups), strict=True)]
-    return result
+    def _neighbours(self, first: Place, across: int, along_k: int) -> list[str]:
+        """The elements of one register."""
+        *batch, row, column = first
+        steps = [along_k + low for low in range(self.mma.packed)]
+        places = [(row + across, column + k) if self.k_last else (row + k, column + across) for k in steps]
+        return [self.values[self.registers[*batch, *place]] for place in places]
 
 
 class _Instruction:
@@ -94,13 +118,18 @@ class _Instruction:
             assert isinstance(most, int)
             self.apart = max(1, most // mma.k)
 
+    @property
+    def is_chain(self) -> bool:
+        """Whether each product is added to what the one before it gave."""
+        return not self.apart and not (self.split and self.split.small)
+
     def words(self, group: list[str]) -> list[str]:
         """What one register of a fragment holds: neighbours packed. For f32 one for each part."""
         if self.left == F64:
             return group
         return self.split.make(self.to, group) if self.split else pack(self.to, words_for(self.left, len(group)), group)
 
-    def sum(self, factors: Sequence[tuple[list[list[str]], list[list[str]]]], total: list[str]) -> list[str]:
+    def sum(self, factors: Factors, total: list[str]) -> list[str]:
         """The accumulator after the instructions along K, whose operands are `factors`: for each its parts."""
         if self.split and self.split.small:
             nothing = ["0.0"] * len(total)

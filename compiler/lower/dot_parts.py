@@ -50,7 +50,11 @@ def cut(to: Lowering, group: list[str]) -> tuple[str, list[str]]:
 
 
 def _nearest_tf32(to: Lowering, group: list[str]) -> tuple[str, list[str]]:
-    word = to.text.call("i32", "llvm.nvvm.f2tf32.rna", [("float", group[0])])
+    """tf32 to nearest; a NaN stays one, which the instruction keeps only of those whose upper bits say so."""
+    (value,) = group
+    nearest = to.text.call("i32", "llvm.nvvm.f2tf32.rna", [("float", value)])
+    nan = to.text.value(f"fcmp uno float {value}, {value}")
+    word = to.text.value(f"select i1 {nan}, i32 {0x7FFFFFFF}, i32 {nearest}")
     return word, [to.text.value(f"bitcast i32 {word} to float")]
 
 

@@ -26,15 +26,16 @@ from tilewright.lang import (
     shape_of,
 )
 
-from ..analysis.conversion import memory_layout
 from ..analysis.dot_layouts import plain_operand_layout
 from ..analysis.placement import layout_of, slots
 from ..analysis.scratch import staged_bytes
+from ..analysis.shared_accesses import Access, images, vectors
+from ..analysis.swizzle import memory_layout
 from .context import Lowering
 from .control import Phis
 from .dot_parts import cut
 from .fp8 import decode
-from .shared import Access, Addresses, images, load_group, store_tile, vectors
+from .shared import Addresses, load_group, store_tile
 from .text import llvm_type
 
 Place: TypeAlias = tuple[int, ...]

@@ -121,9 +121,9 @@ def _load(to: Lowering, operation: Operation) -> None:
     element, pieces = pointee(pointer), list[str]()
     for group in groups(to, pointer, mask):
         words, address = words_for(element, len(group)), to.values[pointer][group[0]]
-        if mask is not None:
+        if predicate := both(to, "", "" if mask is None else to.values[mask][group[0]]):
             code = load_code(operation)
-            loaded = masked_load(to, code, words, address, to.values[mask][group[0]], fallback(to, words, other, group))
+            loaded = masked_load(to, code, words, address, predicate, fallback(to, words, other, group))
         elif load_modifiers(operation):
             loaded = asm_load(to, load_code(operation), words, address)
         else:
@@ -224,7 +224,8 @@ def _store(to: Lowering, operation: Operation) -> None:
 
 
 def both(to: Lowering, a: str, b: str) -> str:
-    """The conjunction of two predicates, "" standing for one that always holds."""
+    """The conjunction of two predicates; "", as which a known `true` comes back too, is one that always holds."""
+    a, b = ("" if each == "true" else each for each in (a, b))
     return to.text.value(f"and i1 {a}, {b}") if a and b else a or b
 
 
@@ -239,9 +240,16 @@ def store_group(
     if not predicate and not modifiers:
         plain_store(to, words, address, packed)
         return
+    store_words(to, f"st.global{modifiers}", words, (PTR, address), packed, predicate)
+
+
+def store_words(
+    to: Lowering, code: str, words: Words, address: tuple[str, str], packed: Sequence[str], predicate: str
+) -> None:
+    """A store in inline PTX, its type left out in `code`; `address` with its LLVM type, `predicate` "" for always."""
     guard = f"@${words.count + 1} " if predicate else ""
-    text = f"{guard}st.global{modifiers}{words.suffix} [${words.count}], {listed(0, words.count)};"
-    given = [*((words.register, word) for word in to_registers(to, words, packed)), (PTR, address)]
+    text = f"{guard}{code}{words.suffix} [${words.count}], {listed(0, words.count)};"
+    given = [*((words.register, word) for word in to_registers(to, words, packed)), address]
     constraints = [words.letter] * words.count + ["l"] + (["b"] if predicate else []) + [CLOBBER]
     to.text.asm("void", text, ",".join(constraints), given + ([("i1", predicate)] if predicate else []), effect=True)
 

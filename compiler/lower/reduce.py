@@ -32,6 +32,8 @@ REDUX = {
     "add_i": "add", "min_s": "min", "min_u": "umin", "max_s": "max", "max_u": "umax", "and": "and", "or": "or",
     "xor": "xor",
 }  # fmt: skip
+#: What a thread loads at once.
+VECTOR_BYTES = 16
 #: For each place along the other dimensions and along the axis, the registers of all operands.
 Part = dict[tuple[int, ...], list[str]]
 
@@ -158,25 +160,38 @@ class _Reduction:
         return {place: self.folded(place, count, [base for base, _ in bases]) for place in part}
 
     def folded(self, place: tuple[int, ...], count: int, bases: list[str]) -> list[str]:
-        """What all warps found for one place, folded by the lowest bit first."""
-        rows: list[list[str]] = []
+        """What all warps found for one place, folded by the lowest bit first.
+
+        A lane reads no more than one vector of them, if there are others that need the result too, and they exchange
+        what they get: this takes few registers.
+        """
+        widest = max(map(byte_width, self.elements))
+        spare = [at for at in range(5) if self.silent() >> at & 1]
+        own = min(count, max(VECTOR_BYTES // widest, count >> len(spare)))
+        sharing = spare[: (count // own).bit_length() - 1]
+        part = self.index_of(sharing)
         columns: list[list[str]] = []
         for element, base in zip(self.elements, bases, strict=True):
-            size, kind = byte_width(element), memory_type(element)
+            size = byte_width(element)
             address = self.address(base, self.flat_place(place) * count * size)
-            vector = self.to.text.value(f"load <{count} x {kind}>, {SHARED} {address}, align {min(16, size * count)}")
-            columns.append(
-                [
-                    from_memory(
-                        self.to, element, self.to.text.value(f"extractelement <{count} x {kind}> {vector}, i32 {i}")
-                    )
-                    for i in range(count)
-                ]
-            )
+            if sharing:
+                skipped = self.to.text.at_entry(f"mul i32 {part}, {own * size}")
+                address = self.to.text.value(f"getelementptr i8, {SHARED} {address}, i32 {skipped}")
+            columns.append(self.found(element, address, own))
         rows = [list(row) for row in zip(*columns, strict=True)]
         while len(rows) > 1:
             rows = [self.combine(rows[at], rows[at + 1]) for at in range(0, len(rows), 2)]
+        for at in sharing:
+            rows = [self.exchanged(rows[0], at)]
         return rows[0]
+
+    def found(self, element: ScalarType, address: str, count: int) -> list[str]:
+        """What some warps found, of one operand."""
+        text, kind = self.to.text, memory_type(element)
+        align = min(VECTOR_BYTES, byte_width(element) * count)
+        vector = text.value(f"load <{count} x {kind}>, {SHARED} {address}, align {align}")
+        each = [text.value(f"extractelement <{count} x {kind}> {vector}, i32 {i}") for i in range(count)]
+        return [from_memory(self.to, element, value) for value in each]
 
     def address(self, base: str, offset: int) -> str:
         return self.to.text.value(f"getelementptr i8, {SHARED} {base}, i32 {offset}") if offset else base

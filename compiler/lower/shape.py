@@ -46,7 +46,7 @@ def _grid(to: Lowering, operation: Operation) -> None:
 
 @lowers("splat")
 def _splat(to: Lowering, operation: Operation) -> None:
-    to.values[operation.result] = to.values[operation.operands[0]] * register_count(operation.result)
+    to.values[operation.result] = (to.scalar(operation.operands[0]),) * register_count(operation.result)
 
 
 @lowers("hint")
@@ -69,7 +69,7 @@ def take(to: Lowering, operation: Operation, weights: list[int]) -> None:
     src, dst = layout_of(source.type), layout_of(result.type)
     registers = to.values[source]
     if src is None or dst is None:  # one element, which is in every thread
-        to.values[result] = registers * register_count(result)
+        to.values[result] = tuple(registers) * register_count(result)
         return
     to.values[result] = tuple(registers[r] for r in register_map(dst, src, weights))
 

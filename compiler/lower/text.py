@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from tilewright.lang import FloatType, IntType, Location, PointerType, ScalarType
+from tilewright.lang import UNKNOWN_LOCATION, FloatType, IntType, Location, PointerType, ScalarType
 
 from .debug_info import DebugInfo
 
@@ -46,19 +46,24 @@ class Text:
         self.helpers: dict[str, str] = {}
         self.current = "entry"
         self.counter = 0
+        self.location = UNKNOWN_LOCATION
         self.tag = ""
 
     def at(self, location: Location) -> None:
         """Instructions from now on come from this place in the source."""
+        self.location = location
         self.tag = f", !dbg !{self.debug.location(location)}"
 
-    def fresh(self, prefix: str = "v") -> str:
+    def fresh(self, prefix: str) -> str:
+        """A new name, for a value that may stand anywhere."""
         self.counter += 1
         return f"%{prefix}{self.counter}"
 
     def value(self, instruction: str) -> str:
-        """Add an instruction that makes a value, and give its name."""
-        name = self.fresh()
+        """Add an instruction that makes a value, and give its name: a number, larger than all before it in the text,
+        which LLVM reads faster than letters."""
+        self.counter += 1
+        name = f"%{self.counter}"
         self.lines.append(f"  {name} = {instruction}{self.tag}")
         return name
 

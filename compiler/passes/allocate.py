@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from tilewright.lang import Block, Function, Module, Operation
 
 from ..analysis.buffers import buffer_bytes, home, is_buffer
+from ..analysis.natural import is_reduction
 from ..analysis.scratch import scratch_bytes
-from ..errors import SharedMemoryExceeded
+from ..errors import SharedMemoryExceeded, SharedNeed
 from ..targets import target_named
 
 ALIGNMENT = 128
@@ -143,10 +144,36 @@ def rounded(size: int) -> int:
 def refuse(needs: Sequence[Need], top: int, limit: int, target: str) -> None:
     """Raise SharedMemoryExceeded for what reaches beyond the limit, with all that lives at the same time."""
     worst = max(needs, key=lambda need: need.start + need.size)
-    lines = [
-        f"  {need.start:>9} {need.size:>9}  {need.operation.name} at {need.operation.location}"
+    together = [
+        SharedNeed(need.start, need.size, purpose(need.operation), need.operation.location)
         for need in sorted(needs, key=lambda need: need.start)
         if need.meets(worst)
     ]
-    table = "\n".join([f"  {'from byte':>9} {'bytes':>9}", *lines])
-    raise SharedMemoryExceeded(worst.operation, bytes=top, target=target, limit=limit, table=table)
+    ahead = any(need.operation.attributes.get("stages", 1) != 1 for need in needs if need.meets(worst))
+    raise SharedMemoryExceeded(
+        worst.operation,
+        together,
+        what=purpose(worst.operation),
+        bytes=top,
+        target=target,
+        limit=limit,
+        advice=", or lower num_stages: so many rounds of a loop are loaded at a time" if ahead else "",
+    )
+
+
+#: What an operation wants shared memory for, as an author knows it.
+PURPOSES = {
+    "convert_layout": "moving a tile between threads",
+    "dot": "the operands of a product",
+    "load": "handing a loaded value to every thread",
+}
+
+
+def purpose(operation: Operation) -> str:
+    """What an operation wants shared memory for."""
+    if operation.name == "local_alloc":
+        stages = operation.attributes["stages"]
+        return f"{stages} rounds of a loop's loads" if stages != 1 else "a tile that all threads read"
+    if is_reduction(operation):
+        return "what each warp reduces to"
+    return PURPOSES.get(operation.name, "handing an old value to every thread")

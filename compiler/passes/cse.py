@@ -39,8 +39,9 @@ def _merge(block: Block, outer: dict[Any, Operation]) -> int:
 
 
 def _key(operation: Operation) -> Any:
-    operands = [id(operand) for operand in operation.operands]
+    operands = list(map(id, operation.operands))
     if Trait.COMMUTATIVE in operation.definition.traits:
         operands.sort()
-    types = tuple(result.type for result in operation.results)
-    return operation.name, tuple(operands), repr(operation.attributes), types
+    types = [result.type for result in operation.results]
+    attributes = repr(operation.attributes) if operation.attributes else ""
+    return operation.name, *operands, attributes, *types

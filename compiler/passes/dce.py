@@ -15,19 +15,20 @@ from tilewright.lang import Block, Effect, Module, Operation
 
 def dce(module: Module) -> bool:
     """Remove dead operations from every function."""
-    before = sum(1 for _ in module.walk())
-    for function in module.functions.values():
-        _sweep(function.body)
-    return sum(1 for _ in module.walk()) != before
+    changes = [_sweep(function.body) for function in module.functions.values()]
+    return any(changes)
 
 
-def _sweep(block: Block) -> None:
-    """From the end to the start, so that a chain goes in one sweep."""
+def _sweep(block: Block) -> bool:
+    """From the end to the start, so that a chain goes in one sweep. Says whether anything went."""
+    changed = False
     for operation in reversed(list(block.operations)):
         for region in operation.regions:
-            _sweep(region)
+            changed |= _sweep(region)
         if not any(result.uses for result in operation.results) and is_removable(operation):
             operation.erase()
+            changed = True
+    return changed
 
 
 def is_removable(operation: Operation) -> bool:

@@ -52,8 +52,10 @@ def pipeline(module: Module) -> bool:
     default, target = module.attributes.get("num_stages", 1), module.attributes["target"]
     assert isinstance(default, int) and isinstance(target, str)
     limit = target_named(target).shared_bytes
-    facts = axis_analysis(module.kernel)
     loops = [operation for operation in module.kernel.walk() if operation.name == "for"]
+    if not loops:
+        return False
+    facts = axis_analysis(module.kernel)
     plans = [(loop, plan) for loop in loops if (plan := _planned(loop, default, facts, limit)) is not None]
     for loop, plan in plans:
         rewrite(loop, plan)

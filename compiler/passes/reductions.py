@@ -1,12 +1,13 @@
 """Write the reductions by a fixed operation as `reduce` with a region, so that all later stages know one kind.
 
-    %s = reduce_max_s %a {axis = 0}      ->     %s = reduce %a {axis = 0, ordered = false} combine(%x: i32, %y: i32) {
+    %s = reduce_max_s %a {axis = 0}      ->     %s = reduce %a {axis = 0, ordered = false, tree = (0, 1)} {
+                                                ^combine(%x: i32, %y: i32):
                                                   %m = max_s %x, %y
                                                   yield %m
                                                 }
 
 A sum of floats of fewer than 32 bits adds up in f32 and is rounded once, and `argmin` and `argmax` carry an index
-along. All of these may be taken in any order.
+along. All of these may be taken in any order: by pairs of neighbours, until it is recorded how the threads do it.
 """
 
 from __future__ import annotations
@@ -104,6 +105,8 @@ def _reduce(builder: Builder, operation: Operation, sources: list[Value], combin
     inside.location = operation.location
     half = len(elements)
     inside.create(OPS["yield"], combine(inside, block.arguments[:half], block.arguments[half:]))
-    row = OPS["reduce"]
-    attributes = {"axis": operation.attributes["axis"], "ordered": False}
+    row, axis = OPS["reduce"], operation.attributes["axis"]
+    assert isinstance(axis, int)
+    extent = shape_of(sources[0].type)[axis]
+    attributes = {"axis": axis, "ordered": False, "tree": tuple(range(extent.bit_length() - 1))}
     return list(builder.create(row, sources, attributes, regions=[block]).results)

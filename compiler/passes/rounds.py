@@ -102,7 +102,7 @@ class _Rewrite:
         """The memory for the stages of a load."""
         src, element, shape = layout_of(load.result.type), element_of(load.result.type), shape_of(load.result.type)
         users = [user for user, _ in load.result.uses if user.name == "convert_layout"]
-        dst = layout_of(users[0].result.type) if users else src
+        dst = layout_of(users[0].result.type) if users and is_filled(load) else src
         assert src is not None and dst is not None
         slots = stage_slots(self.plan.stages)
         layout = staged(copied_layout(src, run, dst, byte_width(element)), slots)
@@ -208,15 +208,14 @@ class _Rewrite:
     def replace(self, load: Operation, buffer: Value, stage: Value) -> None:
         """Read a stage in the place of a load, in the layouts in which it is wanted."""
         mask, other = load.operand("mask"), load.operand("other")
-        filled = other is None or is_zero(other)
-        for user, _ in list(load.result.uses) if filled else ():
+        for user, _ in list(load.result.uses) if is_filled(load) else ():
             if user.name == "convert_layout":
                 self.builder.at(user)
                 self.exchange(user, self.make("local_load", buffer, stage, type_=user.result.type))
         self.builder.at(load)
         if load.result.uses:
             value = self.make("local_load", buffer, stage, type_=load.result.type)
-            if not filled:
+            if not is_filled(load):
                 assert mask is not None and other is not None
                 value = self.make("select", mask, value, other)
             self.exchange(load, value)
@@ -243,6 +242,12 @@ class _Rewrite:
         assert block is not None and before is not None
         operation.block = block
         block.operations.insert(block.operations.index(before), operation)
+
+
+def is_filled(load: Operation) -> bool:
+    """Whether a copy leaves what a load gives, also where its mask does not hold."""
+    other = load.operand("other")
+    return other is None or is_zero(other)
 
 
 def is_zero(value: Value) -> bool:

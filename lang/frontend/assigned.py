@@ -19,8 +19,11 @@ def _assigned(root: ast.AST) -> Iterator[str]:
     stack = [root]  # not recursive: sources may nest deeper than Python's own stack
     while stack:
         node = stack.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                yield node.id
+        elif isinstance(node, ast.Constant):
+            continue
         elif isinstance(node, ast.comprehension):
             stack.append(node.iter)
         elif not (isinstance(node, _INNER) or (isinstance(node, ast.AnnAssign) and node.value is None)):

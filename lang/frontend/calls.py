@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping, Sequence
-from functools import partial
-from types import BuiltinFunctionType, MethodType
+from functools import lru_cache, partial
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, cast
 
 from ..constants import constexpr, unwrap
@@ -72,9 +72,15 @@ def _make(callee: type[Any], arguments: Arguments, keywords: Keywords) -> Any:
     return at_compile_time(f"`{callee.__name__}`", _checked, callee, arguments, keywords)
 
 
+@lru_cache(maxsize=256)
+def _signature(function: FunctionType) -> inspect.Signature:
+    """The signature of a function, which kernels call more than once."""
+    return inspect.signature(function)
+
+
 def _checked(callee: Any, arguments: Arguments, keywords: Keywords, name: str = "") -> Any:
     """Call a function of the language once its arguments are known to fit. Raises BadArguments."""
-    signature = inspect.signature(callee)
+    signature = _signature(callee) if isinstance(callee, FunctionType) else inspect.signature(callee)
     try:
         signature.bind(*arguments, **keywords)
     except TypeError as error:

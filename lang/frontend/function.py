@@ -13,6 +13,7 @@ from ..constants import const, constexpr, unwrap
 from ..context import current_generator
 from ..errors.operations import BadArguments
 from ..errors.syntax import CalledOutsideKernel, NotAKernelFunction, UnsupportedParameter
+from .assigned import assigned_names
 from .source import Source, read_source
 
 P = ParamSpec("P")
@@ -84,6 +85,11 @@ class DeviceFunction:
     def source(self) -> Source:
         """The source, read when first asked for. Raises SourceUnavailable."""
         return read_source(self.function, self.qualified)
+
+    @functools.cached_property
+    def local_names(self) -> frozenset[str]:
+        """The names of the parameters, and those that the source assigns."""
+        return frozenset(assigned_names(self.source.tree.body)) | {each.name for each in self.parameters}
 
     def bind(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """The value of each parameter in order, defaults filled in. Raises BadArguments."""

@@ -23,7 +23,6 @@ from ..errors.syntax import (
 from ..values import MEMBERS, describe, tensor
 from .absent import AT_COMPILE_TIME, BUILTIN_ADVICE, TRITON_ADVICE
 from .admission import PYTHON_BUILTINS, admit, is_ours, suggestion
-from .assigned import assigned_names
 from .function import DeviceFunction, is_constexpr_annotation
 
 _NOTHING = object()
@@ -159,8 +158,7 @@ def reads(function: DeviceFunction) -> tuple[Dependency, ...]:
 
 def _direct(function: DeviceFunction) -> Iterator[Dependency]:
     tree = function.source.tree
-    local = {*assigned_names(tree.body), *(p.name for p in function.parameters)}
-    names = sorted({".".join(path) for path in _paths(tree.body) if path[0] not in local})
+    names = sorted({".".join(path) for path in _paths(tree.body) if path[0] not in function.local_names})
     for name in names:
         yield Dependency(function, name, _resolve(function, name.split(".")))
 

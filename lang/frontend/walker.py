@@ -20,7 +20,6 @@ from ..ir import Block, Builder, Location
 from ..semantic import to_tensor
 from ..values import flatten, parts_of, tensor
 from .admission import is_ours
-from .assigned import assigned_names
 from .function import DeviceFunction
 from .names import captured
 from .scopes import Binding, Exits, Missing, Scope
@@ -78,7 +77,7 @@ class Walker:
         self.annotated: dict[str, ast.AST] = {}  # names with `: tl.constexpr`, and where
         # Names whose values still count after `break` and `continue`: carried by a loop around.
         self.lasting: frozenset[str] = frozenset()
-        self.locals = frozenset(assigned_names(self.source.tree.body)) | {p.name for p in function.parameters}
+        self.locals = function.local_names
 
     # --- walking ---
 

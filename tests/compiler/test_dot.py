@@ -249,6 +249,17 @@ def test_the_pass_chooses_by_type_shape_and_target(
     assert len(casts) == (2 if enters else 0) and all(f"x{enters}>" in line for line in casts)
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("bits", [0x7F80_0001, 0xFF80_0FFF, 0x7FC0_0000, 0xFFFF_FFFF])
+def test_a_nan_stays_one_in_every_precision(precision: str, bits: int) -> None:
+    """Also one that the instruction, which sees the upper 19 bits of an operand, would take for an infinity."""
+    sample = product_sample(np.float32, np.float32, (16, 8, 16), 16, precision)
+    sample.arguments[0].view(np.uint32)[3, 5] = bits
+    for mma in ("exact", "hardware"):
+        got = emulated(sample, "sm_90a", 1, mma=mma)
+        assert np.isnan(got[3]).all() and np.isfinite(np.delete(got, 3, 0)).all()
+
+
 # What feeds them, and what holds them
 
 
@@ -388,5 +399,5 @@ def test_a_tile_far_too_large_for_registers_is_refused_with_figures() -> None:
     with pytest.raises(RegistersExceeded) as raised:
         compile_module(sample.module(), "sm_90a", 4, until="ptx")
     text = str(raised.value)
-    assert "tile<256x1024xf32>: 2048 registers in each of 128 threads, which have 255" in text
-    assert "more warps" in text and "test_dot.product" in text
+    assert "a tile of shape (256, 1024) with 32 bits an element takes 2,048 registers in each of 128 threads" in text
+    assert "a thread of sm_90a has 255" in text and "num_warps=16" in text and "test_dot.product" in text

@@ -188,11 +188,26 @@ def test_barriers_stand_between_accesses_that_may_meet() -> None:
     """))  # fmt: skip
     assert changed
     names = [line.split("=")[-1].split()[0] for line in lines[2:-3]]
-    assert names == ["load", "load", "barrier", "store", "barrier", "store", "barrier", "load", "barrier", "store"]
+    assert names == ["load", "load", "barrier", "store", "store", "barrier", "load", "barrier", "store"]
 
 
-def test_a_barrier_stands_in_a_loop_that_meets_itself() -> None:
-    lines, _ = after(barriers, text_of("%p: ptr<i32>, %n: i32", """
+@pytest.mark.parametrize("sem", ["relaxed", "acquire", "release"])
+def test_who_acquires_is_waited_for_when_there_is_more_to_do(sem: str) -> None:
+    """What the first thread stores needs no barrier; what the last atomic acquires nobody wants."""
+    attributes = f'{{kind = "add_i", sem = "{sem}", scope = "gpu"}}'
+    lines, _ = after(barriers, text_of("%p: ptr<i32>, %q: ptr<i32>, %one: i32", f"""
+        %a = atomic_rmw %p, %one {attributes} : i32
+        store %q, %one
+        %b = load %q : i32
+        %c = atomic_rmw %p, %one {attributes} : i32
+    """))  # fmt: skip
+    names = [line.split("=")[-1].split()[0] if " = " not in line else line.split(" = ")[1].split()[0] for line in lines]
+    names = [name for name in names if name in ("barrier", "load", "store", "atomic_rmw")]
+    assert names == ["atomic_rmw", "store", "barrier", "load", "barrier", "atomic_rmw"]
+
+
+def test_a_loop_in_which_one_thread_stores_needs_no_barrier() -> None:
+    lines, changed = after(barriers, text_of("%p: ptr<i32>, %n: i32", """
         %zero = constant {value = 0} : i32
         %one = constant {value = 1} : i32
         for %zero, %n, %one {
@@ -202,8 +217,24 @@ def test_a_barrier_stands_in_a_loop_that_meets_itself() -> None:
           yield
         }
     """))  # fmt: skip
+    assert not changed and not any(line.split()[0] == "barrier" for line in lines)
+
+
+def test_a_barrier_stands_in_a_loop_that_meets_itself() -> None:
+    lines, _ = after(barriers, text_of("%p: ptr<i32>, %n: i32", """
+        %zero = constant {value = 0} : i32
+        %one = constant {value = 1} : i32
+        for %zero, %n, %one {
+        ^body(%i: i32):
+          %at = add_ptr %p, %i : ptr<i32>
+          %x = load %at : i32
+          store %p, %x
+          yield
+        }
+    """))  # fmt: skip
     inside = lines[next(i for i, line in enumerate(lines) if line.startswith("^body")) :]
-    assert [line.split()[0] for line in inside[2:5]] == ["barrier", "store", "yield"]
+    kinds = [word for line in inside[2:7] for word in ("barrier", "load", "store", "yield") if word in line.split()]
+    assert kinds == ["barrier", "load", "barrier", "store", "yield"]
 
 
 @pytest.mark.parametrize("name", SAMPLES)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,17 @@ import tilewright
 from tests.compiler.emulated import launch
 from tests.compiler.kernels import Sample
 from tests.compiler.pipelined import COLUMNS, KERNELS, ROWS, STEP, sample
+from tests.compiler.test_dot import product_sample
 from tilewright import lang
 from tilewright.bench import cases
 from tilewright.bench.sources import load_kernels
 from tilewright.compiler import TARGETS, SharedMemoryExceeded, compile_module
+from tilewright.compiler.analysis.buffers import copied_layout
+from tilewright.compiler.analysis.dot_layouts import INSTRUCTIONS, Share, operand_layout
+from tilewright.compiler.analysis.placement import layout_of
+from tilewright.compiler.analysis.shared_accesses import exchange_wavefronts
 from tilewright.interpreter import Buffer, execute
-from tilewright.lang import Module, Operation
+from tilewright.lang import F16, F32, I8, Module, Operation, tile_layouts
 
 #: What the loads of a round of these kernels take.
 STAGE_BYTES = 2 * STEP * (ROWS + COLUMNS)
@@ -97,6 +104,35 @@ def test_one_wait_and_one_barrier_a_round() -> None:
     assert wait.attributes["pending"] == 1
 
 
+def test_what_threads_copy_for_themselves_needs_no_barrier() -> None:
+    """Operands that are transposed in registers are read in the layout of the copies."""
+    case = product_sample(np.float32, np.float32, (32, 32, 64), 16, "tf32", "ab")
+    assert body_of(stage_of(case.module(), 3)) == [
+        *("async_wait", "async_copy", "async_copy", "async_commit"),
+        *("local_load", "convert_layout", "local_load", "convert_layout", "dot"),
+    ]
+
+
+def test_the_first_rounds_of_a_known_number_are_not_asked_about() -> None:
+    """Two rounds of four that exist are copied without a predicate, the third not at all; the loop asks."""
+    case = product_sample(np.float16, np.float32, (32, 32, 64), 32)
+    ptx = str(compile_module(case.module(), "sm_90a", 4, num_stages=4, until="ptx").stages["ptx"])
+    first, _, inside = ptx.partition("cp.async.wait_group")
+    copies = [[line.split()[0] for line in part.splitlines() if "cp.async.c" in line] for part in (first, inside)]
+    assert [word for word in copies[0] if word != "cp.async.commit_group;"] == ["cp.async.cg.shared.global"] * 4
+    assert [word[0] for word in copies[1] if word != "cp.async.commit_group;"] == ["@"] * 2
+    assert copies[0].count("cp.async.commit_group;") == 3
+
+
+def test_a_stage_that_is_read_as_it_is_copied_has_no_swizzle() -> None:
+    """What a mask leaves out is put in by the threads that copied."""
+    made = [inner for inner in gpu_ir("masked", 3, "1.0").kernel.walk() if inner.name == "local_alloc"]
+    assert len(made) == 2
+    for buffer in made:
+        layout = layout_of(buffer.result.type)
+        assert layout is not None and all(sum(map(bool, vector)) == 1 for vector in layout.bases["offset"])
+
+
 def test_loops_that_write_memory_are_left_alone() -> None:
     assert "async_copy" not in body_of(gpu_ir("storing", 3))
 
@@ -141,6 +177,16 @@ def test_a_matrix_product_copies_16_bytes_at_a_time_and_waits_once_a_round(targe
     assert len(re.findall(r"cp\.async\.cg\.shared\.global \[[^\]]*\], \[[^\]]*\], 16, ", ptx)) == 3 * 8
     assert inside.count("bar.sync") == inside.count("cp.async.wait_group") == inside.count("commit_group") == 1
     assert inside.count("ldmatrix") == 16 and "cp.async.ca" not in ptx and "ld.global" not in ptx
+
+
+def test_matrix_instructions_begin_before_all_is_loaded_and_copies_come_in_between() -> None:
+    """The fragments of two steps along K, the copies of the next round, and then step by step."""
+    ptx = str(compile_module(matmul(128, 128, 64), "sm_90a", 4, num_stages=3, until="ptx").stages["ptx"])
+    inside = ptx[ptx.index("cp.async.wait_group") : ptx.rindex("mma.sync")]
+    order = re.findall(r"ldmatrix|cp\.async\.(?:cg|commit)|mma\.sync", inside)
+    runs = [(name, len(list(run))) for name, run in itertools.groupby(order)]
+    assert runs[:4] == [("ldmatrix", 16), ("cp.async.cg", 16), ("cp.async.commit", 1), ("mma.sync", 32)]
+    assert runs[4:] == [("ldmatrix", 8), ("mma.sync", 32), ("ldmatrix", 8), ("mma.sync", 2 * 32 - 1)]
 
 
 @pytest.mark.parametrize(("tile", "num_warps"), [((128, 128, 32), 4), ((128, 256, 64), 8)])
@@ -189,5 +235,21 @@ def test_too_many_stages_are_refused_with_the_figures() -> None:
     with pytest.raises(SharedMemoryExceeded) as raised:
         compile_module(matmul(128, 128, 64), "sm_90a", 4, num_stages=9)
     message = str(raised.value)
-    assert "sm_90a has 232448" in message and "lower num_stages" in message
-    assert message.count("131072  local_alloc at") == 2
+    assert "a block of sm_90a has 232,448" in message and "lower num_stages" in message
+    assert message.count("131,072  8 rounds of a loop's loads, ") == 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("row", [64, 128, 256])
+def test_the_halves_of_a_sector_of_global_memory_stay_neighbours(size: int, row: int) -> None:
+    """32 bytes of a row that two lanes copy are 32 bytes of the buffer; and there is no bank conflict all the same."""
+    shape, own = (128, row // size), 16 // size
+    lanes = [32 * 16 // row, row // 16]
+    source = tile_layouts.blocked((1, own), lanes, (4, 1), (1, 0), shape)
+    target = operand_layout(shape, 0, INSTRUCTIONS[{1: I8, 2: F16, 4: F32}[size]], Share(m=2, n=2))
+    memory = copied_layout(source, own, target, size)
+    places = [memory.apply({"offset": offset}) for offset in range(2 * own)]
+    (start, *_), columns = {place["dim0"] for place in places}, sorted(place["dim1"] for place in places)
+    assert len({place["dim0"] for place in places}) == 1 and columns == list(range(columns[0], columns[0] + 2 * own))
+    assert columns[0] % (2 * own) == 0 and start == 0
+    assert exchange_wavefronts(memory, source, target, size, stmatrix=False)[1] == prod(shape) * size * 2 // 128

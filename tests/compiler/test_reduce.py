@@ -138,7 +138,7 @@ def test_fixed_reductions_become_regions() -> None:
     assert changed
     start = lines.index("%0 = cast_f %x : tile<8xf32>")
     assert lines[start + 1 : start + 6] == [
-        "%1 = reduce %0 {axis = 0, ordered = false} : f32 {",
+        "%1 = reduce %0 {axis = 0, ordered = false, tree = (0, 1, 2)} : f32 {",
         "^combine(%2: f32, %3: f32):",
         "%4 = add_f %2, %3 : f32",
         "yield %4",
@@ -146,7 +146,8 @@ def test_fixed_reductions_become_regions() -> None:
     ]
     assert "%sum = cast_f %1 : f16" in lines
     index = next(line.split()[0] for line in lines if "arange {start = 0, end = 8}" in line)
-    assert f"%best, %at = reduce %y, {index} {{axis = 0, ordered = false}} : i32, i32 {{" in lines
+    attributes = "{axis = 0, ordered = false, tree = (0, 1, 2)}"
+    assert f"%best, %at = reduce %y, {index} {attributes} : i32, i32 {{" in lines
     assert not any("reduce_" in line or "argmax" in line for line in lines)
 
 
@@ -244,3 +245,15 @@ def test_shared_memory_is_used_only_across_warps() -> None:
     assert np.array_equal(
         emulated(sample, compile_module(sample.module(), "sm_90a", 4, until="ptx"))[1], np.full(16, 128, np.float32)
     )
+
+
+@pytest.mark.parametrize(("num_warps", "exchanges"), [(2, 0), (4, 0), (8, 1), (16, 2), (32, 3)])
+def test_what_many_warps_found_is_read_by_all_lanes_together(num_warps: int, exchanges: int) -> None:
+    """A lane reads one vector of at most 16 bytes; lanes exchange the rest, in the recorded order."""
+    x = np.random.default_rng(3).standard_normal((1, 8192)).astype(np.float32)
+    given = Sample(row_sums, (x, np.zeros(1, np.float32)), (1, 1, 1), {"M": 1, "N": 8192})
+    compiled = compile_module(given.module(), "sm_90a", num_warps)
+    ptx = str(compiled.stages["ptx"])
+    assert ptx.count("ld.shared") == 1 and f"ld.shared.v{min(4, num_warps)}.b32" in ptx
+    assert ptx.count("shfl.sync") == 5 + exchanges
+    assert [r.tobytes() for r in emulated(given, compiled)] == [r.tobytes() for r in replayed(given, compiled)]

@@ -165,6 +165,11 @@ def test_compile_writes_each_stage_to_a_file(source: Path, tmp_path: Path) -> No
             "error: there is no stage 'sass'; the stages: ttir, ttgir, llir, ptx, cubin",
         ),
         (
+            ["{}:add", "--signature", SIGNATURE, "--emit", " ,"],
+            2,
+            "error: --emit names no stage; the stages: ttir, ttgir, llir, ptx, cubin",
+        ),
+        (
             ["{}:add", "--signature", SIGNATURE, "--emit", "cubin"],
             2,
             "error: a cubin is no text: name a folder for it with -o",
@@ -180,6 +185,35 @@ def test_mistakes_in_compile(arguments: list[str], status: int, message: str, so
 def test_a_mistake_in_the_kernel_shows_its_line_and_no_traceback(source: Path) -> None:
     done = cli("compile", f"{source}:wrong", "--signature", "*fp32")
     assert done.exit_code == 1 and "tl.store(x_ptr, nothing)" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_kernel_that_is_too_large_shows_its_line_and_no_traceback(source: Path) -> None:
+    done = cli("compile", f"{source}:add", "--signature", "*fp32:16, *fp32:16, *fp32:16, i32, 1048576")
+    assert done.exit_code == 1 and done.stdout == "" and "Traceback" not in done.output
+    assert f"{source}:10:" in done.stderr and "offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)" in done.stderr
+    assert "takes 8,192 registers in each of 128 threads; a thread of sm_90a has 255" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what", "shown"),
+    [
+        ("def f(:\n", 1, "SyntaxError: invalid syntax", "    1 | def f(:\n      |       ^"),
+        ("if True:\nx = 1\n", 2, "IndentationError: expected an indented block", "    2 | x = 1\n"),
+        ("import math\nfrom math import nothing\n", 2, "ImportError: cannot import name 'nothing'", "2 | from math "),
+        ("def f():\n    g()\n\n\nf()\n", 2, "NameError: name 'g' is not defined", "    2 |     g()\n      |     ^^^"),
+        ("1 / 0\n", 1, "ZeroDivisionError: division by zero", "    1 | 1 / 0\n      | ^^^^^"),
+        ("x = '\0'\n", 1, "SyntaxError: ", ""),
+    ],
+)
+def test_a_file_that_cannot_be_run_shows_its_line_and_no_traceback(
+    text: str, line: int, what: str, shown: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "broken_for_cli.py"
+    path.write_text(text)
+    done = cli("compile", f"{path}:k", "--signature", "i32")
+    assert done.exit_code == 1 and done.stdout == "" and "Traceback" not in done.output
+    assert done.stderr.startswith(f"error: {path} cannot be run: {what}")
+    assert f"{path}:{line}:" in done.stderr and shown in done.stderr
 
 
 def test_an_output_folder_that_cannot_be_made_is_told(source: Path, tmp_path: Path) -> None:
