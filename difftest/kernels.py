@@ -2,8 +2,9 @@
 
 The reference is the interpreter on the source's IR. A pass must leave IR that verifies, prints and gives the same bits,
 unless it may change how results round: then, as for compiled code, each float must be one of the results that the
-contracts of the source's operations allow, and all else must be the same. The source's IR, and what the passes make of
-it in the end, must come back from their text, which is slow.
+contracts of the source's operations allow, and all else must be the same. Where every operation of the IR in the end
+has one result (fusions and bracketings stand in it), compiled code must give its bits, any NaN for a NaN. That IR must
+also give the same bits in threads and registers. It and the source's IR must come back from their text, which is slow.
 """
 
 from __future__ import annotations
@@ -11,18 +12,40 @@ from __future__ import annotations
 import io
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tilewright.compiler import ROUNDING_PASSES, Compiled, LoweringError, compile_module
-from tilewright.interpreter import Enclosure, Options, Undecided, enclose, execute, load_ptx, run_ptx
-from tilewright.lang import FloatType, Module, parse_module, print_module, structurally_equal, verify
+from tilewright.interpreter import (
+    Enclosure,
+    Options,
+    Undecided,
+    enclose,
+    execute,
+    execute_distributed,
+    load_ptx,
+    run_ptx,
+)
+from tilewright.lang import (
+    Exact,
+    FloatType,
+    Module,
+    Operation,
+    ScalarType,
+    Tree,
+    Unordered,
+    element_of,
+    parse_module,
+    print_module,
+    structurally_equal,
+    verify,
+)
 
-from .launches import Launch, Results, results_of
+from .launches import Bits, Launch, Results, results_of
 from .levels import RoundTripError
 from .storage import dtype_of
 
@@ -32,6 +55,8 @@ TARGETS = ("sm_80", "sm_90a", "sm_120a")
 REFUSALS = (LoweringError,)
 _MOST_SHOWN = 4
 _FUEL = 3_000_000
+#: The name under which results hold what was printed.
+PRINTED = "printed"
 #: Operations that are in every kernel, and so tell no two findings apart.
 COMMON = frozenset(
     ("constant", "splat", "broadcast", "expand_dims", "arange", "program_id", "load", "store", "add_ptr", "return")
@@ -52,8 +77,9 @@ class Examination:
     """What came of a kernel.
 
     level: where it went wrong, "" for nowhere: `frontend`, `ttir`, `text`, `enclosures`, the name of a pass,
-    `lowering or later (sm_80)`, or a device. refused: what the compiler does not compile yet. undecided: why nothing is
-    known of what compiled code gives. widest: how far apart, in units in the last place, allowed results lie.
+    `distributed`, `lowering or later (sm_80)`, or a device. refused: what the compiler does not compile yet. undecided:
+    why nothing is known of what compiled code gives. widest: how far apart, in units in the last place, allowed results
+    lie.
     """
 
     level: str = ""
@@ -73,7 +99,7 @@ def examine_launch(launch: Launch, target: str, device: str = "") -> Examination
     except Disagreement as difference:
         found.level, found.problems = difference.level, tuple(difference.problems)
     except REFUSALS as refusal:
-        found.refused = f"{type(refusal).__name__}: {str(refusal).splitlines()[0]}"
+        found.refused = f"{type(refusal).__name__}: {refusal.text.splitlines()[0]}"
     return found
 
 
@@ -90,12 +116,21 @@ def _levels(launch: Launch, target: str, device: str, found: Examination) -> Non
     judge = _judge(launch, reference, found)
     with trouble("text"):
         check_text(module)
-    made = _compile(launch, target, Walk(launch, judge, reference))
-    with trouble(f"lowering or later ({target})"):
-        judge.check(run_emulated(launch, made), f"lowering or later ({target})")
+    walk = Walk(launch, judge, reference)
+    made = _compile(launch, target, walk)
+    with trouble("distributed"):
+        spread = run_module(launch, parse_module(str(made.stages["ttgir"])), execute_distributed)
+    if problems := unlike(launch, spread, walk.last):
+        raise Disagreement("distributed", problems[:_MOST_SHOWN])
+    level = f"lowering or later ({target})"
+    for arithmetic in ("exact", "hardware") if "mma.sync" in str(made.stages["ptx"]) else ("exact",):
+        with trouble(level):
+            emulated = run_emulated(launch, made, arithmetic)
+        walk.check(emulated, level)
     if device:
         with trouble(device):
-            judge.check(launch.run_on(device), device)
+            results = launch.run_on(device)
+        walk.check(results, device)
 
 
 class trouble:
@@ -118,20 +153,26 @@ def where(error: BaseException) -> str:
     return f"at {Path(last.filename).name}:{last.lineno} in {last.name}"
 
 
-def run_module(launch: Launch, module: Module) -> Results:
-    """What a module leaves behind in the interpreter."""
-    values = launch.values()
-    execute(module, launch.buffers(values), launch.grid, Options(fuel=_FUEL, stdout=io.StringIO()))
-    return results_of(values)
+def run_module(launch: Launch, module: Module, run: Callable[..., None] = execute) -> Results:
+    """What a module leaves behind in the interpreter, or in another executor."""
+    values, printed = launch.values(), io.StringIO()
+    run(module, launch.buffers(values), launch.grid, Options(fuel=_FUEL, stdout=printed))
+    return results_of(values) | lines_of(printed)
 
 
-def run_emulated(launch: Launch, made: Compiled) -> Results:
-    """What compiled code leaves behind in the emulator."""
-    values, threads = launch.values(), (32 * launch.num_warps, 1, 1)
+def lines_of(printed: io.StringIO) -> Results:
+    """What was printed, in an order that no order of programs and threads changes."""
+    lines = sorted(printed.getvalue().splitlines(keepends=True))
+    return {PRINTED: np.frombuffer("".join(lines).encode(), np.uint8)}
+
+
+def run_emulated(launch: Launch, made: Compiled, mma: Literal["exact", "hardware"] = "exact") -> Results:
+    """What compiled code leaves behind in the emulator, by the given arithmetic of matrix instructions."""
+    values, threads, printed = launch.values(), (32 * launch.num_warps, 1, 1), io.StringIO()
     module, name = load_ptx(str(made.stages["ptx"])), made.metadata.name
-    given, options = launch.packed(values), Options(fuel=_FUEL)
-    run_ptx(module, name, launch.grid, threads, given, options, made.metadata.shared, stdout=io.StringIO())
-    return results_of(values)
+    given, options = launch.packed(values), Options(fuel=_FUEL, mma=mma)
+    run_ptx(module, name, launch.grid, threads, given, options, made.metadata.shared, stdout=printed)
+    return results_of(values) | lines_of(printed)
 
 
 def check_text(module: Module) -> None:
@@ -214,8 +255,11 @@ def unlike(launch: Launch, got: Results, want: Results) -> list[str]:
 
 def differences(name: str, got: np.ndarray, want: np.ndarray, launch: Launch) -> list[str]:
     """The elements of one array in which results differ, a few of them."""
-    if (got == want).all():
+    if np.array_equal(got, want):
         return []
+    if name == PRINTED:
+        lines = [set(bytes(each).decode().splitlines()) for each in (got, want)]
+        return [f"printed: {line}" for line in sorted(lines[0] - lines[1])] or ["printed: less than expected"]
     element = launch.formats()[name]
     a, b = (bits.view(dtype_of(element)) for bits in (got, want))
     size = a.dtype.itemsize
@@ -240,6 +284,8 @@ class Walk:
     last: Results
     text: str = ""
     runs: Counter[str] = field(default_factory=Counter[str])
+    #: Whether every operation of the module has one result by now.
+    is_settled: bool = False
 
     def __call__(self, name: str, module: Module) -> None:
         self.runs[name] += 1
@@ -250,12 +296,41 @@ class Walk:
             if text == self.text:
                 return
             self.text = text
+            self.is_settled = all(map(has_one_result, module.walk()))
             results = run_module(self.launch, module)
         if name in ROUNDING_PASSES:
             self.judge.check(results, level)
         elif problems := unlike(self.launch, results, self.last):
             raise Disagreement(level, problems[:_MOST_SHOWN])
         self.last = results
+
+    def check(self, results: Results, level: str) -> None:
+        """Raise Disagreement where compiled code gives what it may not."""
+        self.judge.check(results, level)
+        formats = self.launch.formats()
+        if self.is_settled:
+            same = {name: like(got, self.last[name], formats.get(name)) for name, got in results.items()}
+            if problems := unlike(self.launch, same, self.last):
+                raise Disagreement(level, ["other bits than the IR in the end", *problems[:_MOST_SHOWN]])
+
+
+def has_one_result(operation: Operation) -> bool:
+    """Whether nothing is left open of what an operation of the IR in the end gives, but for the bits of a NaN."""
+    contracts = operation.definition.contracts
+    element = element_of(operation.results[0].type) if operation.results else None
+    if contracts is None or not isinstance(element, FloatType):
+        return True
+    return not contracts.ftz and isinstance(contracts.of(element), (Exact, Tree, Unordered))
+
+
+def like(got: Bits, want: Bits, element: ScalarType | None) -> Bits:
+    """The bits of an array, with those wanted where both are NaN."""
+    if not isinstance(element, FloatType):
+        return got
+    with np.errstate(invalid="ignore", over="ignore"):  # signaling NaNs
+        nan = [np.isnan(bits.view(dtype_of(element)).astype(np.float32)) for bits in (got, want)]
+    size = len(got) // max(1, len(nan[0]))
+    return np.where(np.repeat(nan[0] & nan[1], size), want, got)
 
 
 def compiler_options(options: Mapping[str, Any]) -> dict[str, Any]:

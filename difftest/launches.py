@@ -18,7 +18,7 @@ from tilewright.lang import Module, PointerType, ScalarType
 from tilewright.runtime import JITFunction
 
 from .cases import Grid
-from .generator import GeneratedKernel, Parameter
+from .generator import GeneratedKernel, Parameter, arguments
 from .storage import dtype_of
 
 Bits = NDArray[np.uint8]
@@ -43,7 +43,7 @@ class Launch:
 
     def values(self) -> dict[str, Any]:
         """The arguments by name: new arrays, and numbers."""
-        return {parameter.name: parameter.value() for parameter in self.parameters}
+        return arguments(self.parameters)
 
     @cached_property
     def module(self) -> Module:

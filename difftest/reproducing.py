@@ -17,11 +17,13 @@ from .launches import Launch
 _TYPES = {number.name: number for number in NUMBERS}
 
 
-def argument(name: str, type_: str, codes: str, is_array: bool = True, skipped: int = 0) -> Parameter:
+def argument(
+    name: str, type_: str, codes: str, is_array: bool = True, skipped: int = 0, within: str = "", start: int = 0
+) -> Parameter:
     """An argument from text: its codes in hexadecimal, row-major, equal ones in a row as `code*count`."""
     parts = [part.partition("*") for part in codes.split()]
     values = tuple(int(code, 16) for code, _, count in parts for _ in range(int(count or 1)))
-    return Parameter(name, _TYPES[type_], values, is_array, skipped)
+    return Parameter(name, _TYPES[type_], values, is_array, skipped, within=within, start=start)
 
 
 def written(parameter: Parameter) -> str:
@@ -35,6 +37,7 @@ def written(parameter: Parameter) -> str:
     codes = " ".join(f"{code:x}" if count == 1 else f"{code:x}*{count}" for code, count in runs)
     rest = "" if parameter.is_array else ", is_array=False"
     rest += f", skipped={parameter.skipped}" if parameter.skipped else ""
+    rest += f', within="{parameter.within}", start={parameter.start}' if parameter.within else ""
     return f'argument("{parameter.name}", "{parameter.type.name}", "{codes}"{rest})'
 
 

@@ -16,7 +16,7 @@ from tilewright.lang import FloatType
 from ..choices import Choices
 from ..oracles.formats import is_nan
 from ..recipes import draw_codes, moderate
-from .arrays import Parameter, draw_array, drawn_skip, empty_array
+from .arrays import Parameter, draw_array, empty_array
 from .maker import NUMERIC, Maker, Shared
 from .numbers import (
     BOOL,
@@ -29,21 +29,16 @@ from .numbers import (
     INT,
     INT1,
     INT32,
-    INT64,
-    INTEGERS,
     UINT,
-    UINT32,
-    UINT64,
     Number,
     literal,
 )
 from .operations import condition
 from .skeleton import Opening
-from .source import SCALAR, Expr, Place
+from .source import SCALAR, Expr
 
 CACHES = ("", "", "", ', cache_modifier=".cg"', ', cache_modifier=".ca"', ', eviction_policy="evict_last"')
 STORE_CACHES = ("", "", "", ', cache_modifier=".cs"', ', eviction_policy="evict_first"')
-SEMANTICS = ("", "", ', sem="relaxed"', ', sem="acq_rel", scope="cta"', ', sem="release", scope="sys"')
 
 
 class Kernel(Maker):
@@ -55,6 +50,8 @@ class Kernel(Maker):
         self.frame = opening.frame
         self.parameters: list[Parameter] = []
         self.own: list[Parameter] = []
+        #: For an array that is part of another argument too: the name of that, and how many elements lie before.
+        self.views: dict[str, tuple[str, int]] = {}
         self.uses_lane = False
         self.inside = opening.inside
         for line in opening.lines:
@@ -74,6 +71,23 @@ class Kernel(Maker):
         """A new array of zeros."""
         self.parameters.append(empty_array(self.choices, self.shared.fresh(prefix), type_, size))
         return self.parameters[-1]
+
+    def pointer(self, array: Parameter, offset: str) -> str:
+        """Addresses in an array, sometimes through another argument that shares its memory."""
+        if not self.choices.boolean(15):
+            return f"{array.name} + {offset}"
+        name, before = self.views.get(array.name) or self._shared(array)
+        return f"{name} + {before} + {offset}" if before else f"{name} + {offset}"
+
+    def _shared(self, array: Parameter) -> tuple[str, int]:
+        """A new argument, of which an array becomes the end, or all."""
+        name, before = self.shared.fresh("same"), self.choices.sample((0, 1, 16))
+        codes = (0,) * before + array.codes
+        at = next(index for index, each in enumerate(self.parameters) if each.name == array.name)
+        self.parameters[at] = replace(array, within=name, start=before)
+        self.parameters.append(Parameter(name, array.type, codes, skipped=array.skipped))
+        self.views[array.name] = name, before
+        return name, before
 
     def number(self, type_: Number) -> Expr:
         """A number as a parameter, of a type that is written down."""
@@ -139,7 +153,7 @@ def loaded(kernel: Kernel, array: Parameter, offset: str = "at") -> Expr:
     mask, more = kernel.mask()
     other = literal(kernel.choices, array.type) if more or (mask and kernel.choices.boolean(60)) else ""
     advice = kernel.choices.sample(CACHES)
-    text = f"tl.load({array.name} + {offset}{given(mask=mask, other=other)}{advice})"
+    text = f"tl.load({kernel.pointer(array, offset)}{given(mask=mask, other=other)}{advice})"
     return Expr(text, array.type, kernel.shape, holes=bool(mask) and not other)
 
 
@@ -268,8 +282,12 @@ def store_own(kernel: Kernel, value: Expr) -> None:
     if not fitting or value.type == FP8E4B15:
         return store_tile(kernel, value)
     array = kernel.choices.sample(fitting)
-    cast = value.cast(array.type)
-    kernel.text.line(f"tl.store({array.name} + at, {cast.text}{given(mask=kernel.mask()[0])})")
+    cast, pointer, mask = value.cast(array.type), kernel.pointer(array, "at"), given(mask=kernel.mask()[0])
+    text = cast.text
+    if array.type != INT1 and kernel.choices.boolean(70):  # alone between barriers, so that one between them may go
+        kernel.text.line("tl.debug_barrier()")
+        text = f"tl.load({pointer}{mask}) - {cast.operand}"
+    kernel.text.line(f"tl.store({pointer}, {text}{mask})")
 
 
 def store_few(kernel: Kernel, value: Expr) -> None:
@@ -304,81 +322,12 @@ def exchange(kernel: Kernel) -> None:
     value, type_ = stored(kernel, kernel.choices.sample(found))
     count, lane = prod(kernel.shape), kernel.lane
     array = kernel.output(kernel.frame.programs * count, type_, "scratch")
-    kernel.text.line(f"tl.store({array.name} + pid * {count} + {lane}, {value.text})")
+    kernel.text.line(f"tl.store({kernel.pointer(array, f'pid * {count} + {lane}')}, {value.text})")
     moved = kernel.choices.sample((f"({count - 1} - {lane})", f"({lane} ^ 1)", f"(({lane} * 5 + 3) & {count - 1})"))
     if count == 1:
         moved = lane
-    made = Expr(f"tl.load({array.name} + pid * {count} + {moved})", type_, kernel.shape, None, value.exact, True)
-    made = kernel.let(made)
+    text = f"tl.load({kernel.pointer(array, f'pid * {count} + {moved}')})"
+    made = kernel.let(Expr(text, type_, kernel.shape, None, value.exact, True))
     found = [v for v in kernel.changing() if v.shape == kernel.shape and v.type == type_ and v != made]
     if found:
         kernel.mix(kernel.choices.sample(found), made)
-
-
-# --- atomics ---
-
-_KINDS: dict[str, tuple[Number, ...]] = {
-    "add": (INT32, INT64, UINT32, UINT64, FLOAT32, FLOAT64),
-    "max": (INT32, UINT32, INT64, FLOAT32),
-    "min": (INT32, UINT64, INT64, FLOAT64),
-    "and": (INT32, UINT64),
-    "or": (INT32, INT64),
-    "xor": (UINT32, INT64),
-}
-
-
-def atomic(kernel: Kernel) -> None:
-    """Many lanes meet at few addresses; nobody sees in which order."""
-    if kernel.shared.stores <= 0:
-        return
-    kernel.shared.stores -= 1
-    kind = kernel.choices.sample(tuple(_KINDS))
-    type_, size = kernel.choices.sample(_KINDS[kind]), kernel.choices.sample((4, 1, 16))
-    place = kernel.place()
-    index, value = spread(kernel.integer(place), place), kernel.pick(place, INTEGERS)
-    text = f"({value.operand} & 7).to({type_})" if type_.is_float else value.cast(type_).text
-    mask = condition(kernel, place) if place.shape and kernel.choices.boolean(40) else Expr("", INT1)
-    holes = index.holes or value.holes or mask.holes
-    if holes and place != kernel.tile:
-        return
-    parts = ["inside"] * holes + [f"({mask.text})"] * bool(mask.shape)
-    array = counted(kernel, type_, size)
-    where = f"{array.name} + ({index.operand} & {size - 1})"
-    semantics = kernel.choices.sample(SEMANTICS)
-    kernel.text.line(f"tl.atomic_{kind}({where}, {text}{given(mask=' & '.join(parts))}{semantics})")
-
-
-def spread(value: Expr, place: Place) -> Expr:
-    """The value in all elements of a place."""
-    if value.shape == place.shape:
-        return value
-    return replace(value, text=f"tl.broadcast_to({value.text}, {place.shape})", shape=place.shape, axis=place.axis)
-
-
-def counted(kernel: Kernel, type_: Number, size: int) -> Parameter:
-    """An array for atomics: small whole numbers, of which sums are exact."""
-    name = kernel.shared.fresh("total")
-    codes = (0,) * size if type_.is_float else draw_codes(kernel.choices, type_.element, size, ((moderate, 1),))
-    kernel.parameters.append(Parameter(name, type_, codes, skipped=drawn_skip(kernel.choices)))
-    return kernel.parameters[-1]
-
-
-def private_atomic(kernel: Kernel) -> None:
-    """Each lane at an address of its own, so that what it finds there is known. (Additions of floats may flush.)"""
-    if kernel.shared.arrays <= 0:
-        return
-    type_ = kernel.choices.sample((INT32, UINT32, INT64, FLOAT32))
-    kind = kernel.choices.sample(("xchg", "max", "cas") if type_.is_float else ("add", "xchg", "max", "cas"))
-    count, lane = prod(kernel.shape), kernel.lane
-    array = kernel.input(kernel.frame.programs * count, type_)
-    found = kernel.specified(kernel.candidates(kernel.tile, (type_.kind,), exact=True))
-    value = kernel.choices.sample(found).cast(type_).text if found else literal(kernel.choices, type_)
-    expected = f"tl.full({kernel.shape}, {literal(kernel.choices, type_)}, {type_}), " if kind == "cas" else ""
-    semantics = kernel.choices.sample(SEMANTICS)
-    text = f"tl.atomic_{kind}({array.name} + pid * {count} + {lane}, {expected}{value}{semantics})"
-    kernel.let(Expr(text, type_, kernel.shape))
-
-
-ACTIONS: tuple[tuple[Callable[[Kernel], None], int], ...] = (
-    (load, 6), (store, 6), (exchange, 4), (atomic, 3), (private_atomic, 1),
-)  # fmt: skip

@@ -38,7 +38,7 @@ def generate_kernel(choices: Choices) -> GeneratedKernel:
     """A kernel from decisions: well typed, and without undefined behaviour."""
     frame = draw_frame(choices)
     opening = open_kernel(choices, frame)
-    body = Body(choices, opening, Shared())
+    body = Body(choices, opening, Shared(programs=frame.programs))
     body.scope += index_variables(opening)
     _scalars(body)
     body.let(load_direct(body))
@@ -51,9 +51,9 @@ def generate_kernel(choices: Choices) -> GeneratedKernel:
 
 def _options(choices: Choices) -> dict[str, int | bool]:
     """The options of a launch; those that are left out have their defaults."""
-    options: dict[str, int | bool] = {"num_warps": choices.weighted(((4, 4), (1, 3), (2, 2), (8, 2)))}
-    if choices.boolean(30):
-        options["num_stages"] = choices.sample((2, 1, 4))
+    options: dict[str, int | bool] = {"num_warps": choices.weighted(((4, 4), (1, 3), (2, 2), (8, 2), (16, 1)))}
+    if choices.boolean(50):
+        options["num_stages"] = choices.sample((2, 1, 3, 4, 5))
     if choices.boolean(25):
         options["enable_fp_fusion"] = False
     return options

@@ -23,6 +23,7 @@ class Shared:
     arrays: int = 8
     stores: int = 4
     depth: int = 2
+    programs: int = 1
 
     def fresh(self, prefix: str) -> str:
         """A new name."""

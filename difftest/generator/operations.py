@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import prod
 from typing import TypeAlias
 
 from .maker import NUMERIC, Maker
@@ -257,55 +256,11 @@ def random_bits(maker: Maker, place: Place) -> Expr:
     return replace(derived(f"tl.rand({maker.choices.integer(0, 99)}, {a.text})", FLOAT32, a), product=True)
 
 
-def rearranged(maker: Maker, place: Place) -> Expr:
-    """Elements that go elsewhere and come back, or change places: of tiles without holes."""
-    found = maker.specified(maker.candidates(maker.tile, NUMERIC))
-    if not found or place != maker.tile:
-        return arithmetic(maker, place)
-    a = maker.choices.sample(found)
-    made = derived(maker.choices.sample(_rearrangements(a))(maker, a), a.type, a, exact=not a.product)
-    return replace(made, product=a.product)
-
-
-def _rearrangements(a: Expr) -> list[Callable[[Maker, Expr], str]]:
-    """The ways to rearrange a tile, all of which give its own shape back."""
-    forms: list[Callable[[Maker, Expr], str]] = [_flattened]
-    if a.shape[-1] > 1:
-        forms.append(_halved)
-    if len(a.shape) == 2:
-        forms.append(lambda maker, a: f"tl.trans(tl.trans({a.text}) + 1)")
-        if a.shape[0] == a.shape[1]:
-            forms.append(lambda maker, a: f"tl.trans({a.text})")
-    return forms
-
-
-def _flattened(maker: Maker, a: Expr) -> str:
-    return f"tl.reshape(tl.reshape({a.text}, ({prod(a.shape)},)) + 1, {a.shape})"
-
-
-def _halved(maker: Maker, a: Expr) -> str:
-    """Even and odd elements change places."""
-    name, halves = maker.shared.fresh("half"), (*a.shape[:-1], a.shape[-1] // 2, 2)
-    maker.text.line(f"{name}_a, {name}_b = tl.split(tl.reshape({a.text}, {halves}))")
-    return f"tl.reshape(tl.join({name}_b, {name}_a + 1), {a.shape})"
-
-
 #: The rows and their weights, the simplest first, those with an integer form that can be folded before all others.
 ROWS: tuple[tuple[Row, int], ...] = (
     (arithmetic, 24), (bits, 8), (whole_quotient, 5), (shift, 5), (sign, 5), (extremum, 7), (comparison, 5),
-    (choice, 9), (cast, 12), (high_product, 2), (mirrored, 6), (identity, 6),
-    (folded, 12), (constant, 3), (contracted, 8), (quotient, 6), (function, 7), (exact_function, 4), (fused, 4),
-    (clamp, 2), (bitcast, 3), (stretched, 3), (rearranged, 3), (random_bits, 1),
+    (choice, 9), (cast, 12), (high_product, 2), (mirrored, 6), (identity, 8),
+    (folded, 20), (constant, 3), (contracted, 8), (quotient, 6), (function, 11), (exact_function, 4), (fused, 4),
+    (clamp, 2), (bitcast, 3), (stretched, 3), (random_bits, 1),
 )  # fmt: skip
 _FOLDABLE = 12
-
-
-def expression(maker: Maker, place: Place) -> Expr:
-    """Any of them; one in four of operands that are expressions themselves."""
-    made = maker.choices.weighted(ROWS)(maker, place)
-    if maker.choices.boolean(25) and made.type.kind != BOOL and made.type.kind != UINT:
-        other = maker.alike(place, made, (made.type.kind,))
-        exact = not (made.type.is_float and (made.product or other.product))
-        made = derived(f"{made.operand} + {other.operand}", made.type, made, other, exact=exact, simple=False)
-        made = replace(made, product=False)
-    return made

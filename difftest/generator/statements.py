@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Any, TypeAlias
 
-from .accesses import ACTIONS, Kernel
+from .accesses import Kernel, exchange, load, store
+from .atomics import atomic, private_atomic
+from .expressions import expression
 from .maker import Maker
-from .numbers import INT32
-from .operations import condition, expression
+from .numbers import BOOL, INT, INT32, UINT
+from .operations import condition
+from .pipelines import product
 from .source import SCALAR, Expr, Place, blurred
 
 #: Of a kernel, or of any function under construction.
 Statement: TypeAlias = Callable[[Any], None]
 #: (start, stop, step) of loops.
 RANGES = ((0, 3, 1), (0, 1, 1), (1, 6, 2), (4, 0, -1), (2, 2, 1), (0, 4, 3))
+
+#: The largest tile that is printed, one line an element.
+MOST_LINES = 64
+#: What happens in memory, with weights.
+ACTIONS: tuple[tuple[Callable[[Kernel], None], int], ...] = (
+    (load, 6), (store, 6), (exchange, 4), (atomic, 3), (private_atomic, 1),
+)  # fmt: skip
 
 
 def define(maker: Maker) -> None:
@@ -64,6 +75,16 @@ def leave(kernel: Kernel) -> None:
 def promise(kernel: Kernel) -> None:
     """What changes nothing: a promise that holds, or a barrier."""
     kernel.text.line(kernel.choices.sample(("tl.assume(pid >= 0)", "tl.debug_barrier()")))
+
+
+def show(maker: Maker) -> None:
+    """Print a few integers, which every implementation writes alike."""
+    found = [v for v in maker.candidates(maker.tile, (INT, UINT, BOOL)) if not v.holes and prod(v.shape) <= MOST_LINES]
+    if not found:
+        return define(maker)
+    values = [maker.choices.sample(found) for _ in range(maker.choices.integer(1, 2))]
+    base = ", hex=True" if maker.choices.boolean(20) else ""
+    maker.text.line(f'tl.device_print("{values[0].text}", {", ".join(value.text for value in values)}{base})')
 
 
 def conditional_value(kernel: Kernel) -> None:
@@ -127,7 +148,7 @@ def repeat(kernel: Kernel) -> None:
 
 def call(kernel: Kernel) -> None:
     """A call of a new device function of some variables; its results are new variables."""
-    if len(kernel.shared.functions) >= 2:
+    if kernel.shared.counts.get("f", -1) >= 1:
         return define(kernel)
     place = kernel.place()
     given = [kernel.pick(place) for _ in range(kernel.choices.integer(1, 3))]
@@ -165,7 +186,7 @@ SIMPLE: tuple[tuple[Statement, int], ...] = ((define, 5), (update, 4), (act, 4))
 BODIES: tuple[tuple[Statement, int], ...] = (*SIMPLE, (branch, 2))
 STATEMENTS: tuple[tuple[Statement, int], ...] = (
     (define, 30), (act, 13), (update, 3), (branch, 4), (count, 4), (repeat, 2), (call, 4), (conditional_value, 2),
-    (leave, 1), (promise, 1),
+    (leave, 1), (promise, 1), (show, 2), (product, 5),
 )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Seeded faults of the compiler, each a small slip that somebody could make, as text to replace in one file.
 
-`level`: where the harness should see it, as the beginning of a finding's level. Faults of an analysis show in what the
-lowering does with it.
+`level`: where the harness should see it, as the beginning of a finding's level, or of one of several, since it depends
+on the kernel which is first. Faults of an analysis show in what the lowering does with it, those of what threads do
+together when threads run the IR.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LOWERED = "lowering or later"
+DISTRIBUTED = "distributed"
+#: What threads do together goes wrong in either, whichever looks first at what a kernel does.
+THREADS = (DISTRIBUTED, LOWERED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,7 @@ class Mutant:
     file: str
     old: str
     new: str
-    level: str
+    level: str | tuple[str, ...]
     within: int = 250
 
 
@@ -44,7 +48,7 @@ _ROWS: tuple[Mutant, ...] = (
     Mutant("cse: a - b is b - a", "passes/cse.py",
            "if Trait.COMMUTATIVE in operation.definition.traits:", "if True:", "pass cse"),
     Mutant("cse: attributes do not matter", "passes/cse.py",
-           "repr(operation.attributes), types", "len(operation.attributes), types", "pass cse"),
+           "attributes = repr(operation.attributes) if", "attributes = str(len(operation.attributes)) if", "pass cse"),
     Mutant("cse: values leave their region", "passes/cse.py",
            "known, merged = dict(outer), 0", "known, merged = outer, 0", "pass cse"),
     Mutant("licm: loads leave loops", "passes/licm.py",
@@ -57,16 +61,16 @@ _ROWS: tuple[Mutant, ...] = (
            '    if operation.name == "load":', "pass dce"),
     Mutant("contract: c - a * b is a * b - c", "passes/contract.py",
            "if constant_of(b) is not None else (_negated(builder, a), b)",
-           "if constant_of(b) is not None else (a, b)", "pass contract"),
+           "if constant_of(b) is not None else (a, b)", "pass contract", within=400),
     Mutant("layouts: an if yields the wrong value", "passes/layouts.py",
            "self.operand(region.terminator, value.index, layout)", "self.operand(region.terminator, 0, layout)",
            "pass assign_layouts"),
     # The passes whose work shows only when threads run.
     Mutant("barriers: writes do not wait for reads", "passes/barriers.py",
-           "(pending.reads if writes else frozenset())", "frozenset()", LOWERED),
+           "(pending.reads if writes else frozenset())", "frozenset()", THREADS),
     Mutant("barriers: pointers are their thread's own", "passes/barriers.py",
            "return distinct and slots(pointer.type.layout).replica_mask == 0", "return True", LOWERED, within=700),
-    Mutant("barriers: none", "passes/barriers.py", 'builder.create(OPS["barrier"])', "pass", LOWERED),
+    Mutant("barriers: none", "passes/barriers.py", 'builder.create(OPS["barrier"])', "pass", THREADS),
     # Analyses: what the compiler believes of addresses and masks.
     Mutant("axis: a - b is as contiguous as b", "analysis/axis_rules.py",
            "from_b = 1 if subtract else min(lengths(axis), a.constancy[axis])",
@@ -108,6 +112,47 @@ def _scalar(operation: Operation, infos: Sequence[AxisInfo]) -> AxisInfo:
            "number(LOG2_E, 'f32')", "number(LOG2_E * (1 + 1e-5), 'f32')", LOWERED),
     Mutant("lower: minima hand NaN on", "lower/floats.py",
            '"minnum": "min"', '"minnum": "min.NaN"', LOWERED, within=350),
+    # Reductions and products.
+    Mutant("reductions: of equal ones the last", "passes/reductions.py",
+           'inside.value(OPS["cmp_lt_s"], [b[1], a[1]])', 'inside.value(OPS["cmp_gt_s"], [b[1], a[1]])',
+           "pass expand_reductions"),
+    Mutant("trees: another order than the threads'", "passes/trees.py",
+           "order += sorted(bits)", "order += sorted(bits, reverse=True)", ("pass record_trees", *THREADS)),
+    Mutant("reduce: along the first axis", "lower/reduce.py",
+           "if bit is not None and bit[0] == axis)", "if bit is not None and bit[0] == 0)", LOWERED),
+    Mutant("reduce: which lane is first does not count", "lower/reduce.py",
+           'if not self.operation.attributes["ordered"]:', "if True:", LOWERED),
+    Mutant("reduce: warps do not wait for each other", "lower/reduce.py",
+           "        to.barrier()\n        return {place", "        return {place", LOWERED),
+    Mutant("reduce: a warp's place is its neighbour's", "lower/reduce.py",
+           'placed = self.to.text.at_entry(f"shl i32 {bit}, {number}") if number else bit', "placed = bit", LOWERED),
+    Mutant("dot: rows of a fragment the wrong way round", "lower/dot.py",
+           "outer = [0, 8] if self.k_last", "outer = [8, 0] if self.k_last", LOWERED),
+    Mutant("dot: the last step along K alone", "lower/dot.py",
+           "for a, b in pairs:", "for a, b in pairs[-1:]:", LOWERED),
+    Mutant("convert: threads do not wait for what they read", "lower/convert.py",
+           "[registers[r] for r in sources])\n        to.barrier()", "[registers[r] for r in sources])", LOWERED),
+    Mutant("barriers: what is read may be written", "passes/barriers.py",
+           "others = self.shared_writes | self.shared_reads if writes else self.shared_writes",
+           "others = self.shared_writes", DISTRIBUTED),
+    Mutant("barriers: threads wait for their own copies only", "passes/barriers.py",
+           "Pending(reads=frozenset([None] * waits), shared_writes=parts)",
+           "Pending(shared_writes=frozenset() if waits else parts)", THREADS),
+    # Pipelining.
+    Mutant("pipeline: one copy too many stays on its way", "passes/rounds.py",
+           '{"pending": self.distance - 1}', '{"pending": self.distance}', DISTRIBUTED),
+    Mutant("pipeline: one stage too few", "passes/rounds.py",
+           'wraps = self.make("cmp_eq_i", after, self.number(self.plan.stages))',
+           'wraps = self.make("cmp_eq_i", after, self.number(self.plan.stages - 1))',
+           ("pass pipeline", *THREADS)),
+    Mutant("pipeline: what masked loads give instead is lost", "passes/rounds.py",
+           "return other is None or is_zero(other)", "return True", "pass pipeline"),
+    Mutant("pipeline: rounds that there are not", "passes/rounds.py",
+           'enabled = self.make("and", some, self.beyond(length, number)) if number else some', "enabled = some",
+           ("pass pipeline", *THREADS)),
+    Mutant("pipeline: addresses stay behind", "passes/rounds.py",
+           "return copied, [values.get(value, value) for value in yielded]", "return copied, list(states)",
+           "pass pipeline"),
 )  # fmt: skip
 
 #: The faults by name.

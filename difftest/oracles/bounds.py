@@ -93,7 +93,8 @@ def _sum(contract: Sum, operation: Operation, operands: Sequence[Codes]) -> Iter
     adds_in = _BY_NAME.get(contract.unit, F32 if fmt.width == 8 else fmt)
     for real, terms in _dots(operation, operands) if operation.name == "dot" else _line_sums(operation, operands):
         steps = (len(terms) - 1) * unit(adds_in)
-        yield _order_free(real, terms, steps / (1 - steps), fmt, Fraction(0))
+        roundings = len(terms) - 1 if operation.name == "dot" else 1
+        yield _order_free(real, terms, steps / (1 - steps), fmt, roundings * half_least(fmt))
 
 
 def _line_sums(operation: Operation, operands: Sequence[Codes]) -> Iterator[tuple[Real, list[Real]]]:
@@ -120,7 +121,8 @@ def _mma(contract: Mma, operation: Operation, operands: Sequence[Codes]) -> Iter
         blocks = -(-(len(terms) - 1) // contract.terms)
         per_block = (contract.terms + 1) * Fraction(2) ** (2 - contract.fraction) + 2 * unit(fmt)
         relative = blocks * per_block + Fraction(contract.dropped)
-        yield ANY if lost is None else _order_free(real, terms, relative, fmt, Fraction(lost))
+        rounded = (len(terms) - 1) * half_least(fmt)
+        yield ANY if lost is None else _order_free(real, terms, relative, fmt, Fraction(lost) + rounded)
 
 
 def _split(pairs: Sequence[tuple[int, int]], fmt: FloatType) -> Fraction | None:
@@ -142,8 +144,12 @@ def _order_free(real: Real, terms: Sequence[Real], relative: Fraction, fmt: Floa
         return ANY
     if any(isinstance(term, float) and not math.isfinite(term) for term in terms):
         return widened(real, fmt, lambda size: Fraction(0))
-    floor = Fraction(2) ** (least_exponent(fmt) - fmt.mantissa - 1)
-    return widened(real, fmt, lambda size: relative * total + lost + floor)
+    return widened(real, fmt, lambda size: relative * total + lost)
+
+
+def half_least(fmt: FloatType) -> Fraction:
+    """Half the smallest subnormal."""
+    return Fraction(2) ** (least_exponent(fmt) - fmt.mantissa - 1)
 
 
 #: (contract, operation, operands) -> what is allowed of each element of the result, row-major.

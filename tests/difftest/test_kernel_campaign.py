@@ -84,10 +84,10 @@ def test_a_child_that_dies_is_a_finding_and_the_others_go_on(tmp_path: Path) -> 
 
 
 def test_a_child_that_takes_too_long_is_killed() -> None:
-    with Workers(faulty.or_hang, jobs=2, seconds=3) as workers:
+    with Workers(faulty.or_hang, jobs=2, seconds=8) as workers:
         results = list(workers.run([Task(seed) for seed in range(4)]))
     lost = [result for result in results if isinstance(result, Lost)]
-    assert len(results) == 4 and [(each.task.seed, each.how) for each in lost] == [(1, "took more than 3 s")]
+    assert len(results) == 4 and [(each.task.seed, each.how) for each in lost] == [(1, "took more than 8 s")]
 
 
 def test_the_command_line_tells_by_its_status(tmp_path: Path) -> None:

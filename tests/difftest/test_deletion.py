@@ -1,0 +1,134 @@
+"""What compiled kernels have in their PTX is needed: each barrier, wait, swizzle and mask is missed when it is gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import tilewright
+import tilewright.language as tl
+from tests.compiler.kernels import Sample, f32
+from tests.difftest.deletion_kernels import EXPLAINED, SPECIMENS, specimen
+from tilewright.difftest.mutants.deletion import APART, UNREACHED, Placement, Report, examine, main, placed, touched
+from tilewright.difftest.mutants.sites import BARRIER, COMMIT, FENCE, MASK, ORDERING, SWIZZLE, WAIT, replaced, sites_of
+from tilewright.lang import Effect
+
+#: Kernels that are done in a second: one with atomics, one with a conversion, one with branches.
+QUICK = ("add", "branching", "counted", "transposed f64")
+
+PTX = """\
+\t.loc\t1 7 5
+\tmov.u32 \t%r1, %tid.x;
+\tshl.b32 \t%r2, %r1, 2;
+\tand.b32 \t%r3, %r1, 16;
+\txor.b32 \t%r4, %r2, %r3;
+\txor.b32 \t%r9, %r2, 5;
+\tcvt.u64.u32 \t%rd1, %r4;
+\tmov.b64 \t%rd2, shared;
+\tadd.s64 \t%rd3, %rd2, %rd1;
+\t// begin inline asm
+\t@%p1 cp.async.ca.shared.global [%rd3], [%rd4], 8, %r7;
+\t// end inline asm
+\tcp.async.commit_group;
+\t.loc\t1 8 9
+\tcp.async.wait_group \t0;
+\tbar.sync \t0;
+\tfence.acq_rel.gpu;
+\tld.shared.b32 \t%r5, [%rd3];
+\t@!%p2 st.global.b32 [%rd5], %r9;
+"""
+
+
+def test_sites_are_found_with_their_lines() -> None:
+    """An XOR counts where an address in shared memory is made of it, for each operand; a copy's mask has two forms."""
+    found = [(site.kind, site.source, site.instead) for site in sites_of(PTX)]
+    assert found == [
+        (SWIZZLE, 7, "mov.b32 %r4, %r2;"),
+        (SWIZZLE, 7, "mov.b32 %r4, %r3;"),
+        (MASK, 7, "cp.async.ca.shared.global [%rd3], [%rd4], 8, %r7;"),
+        (MASK, 7, "@%p1 cp.async.ca.shared.global [%rd3], [%rd4], 8;"),
+        (COMMIT, 7, ""),
+        (WAIT, 8, ""),
+        (BARRIER, 8, ""),
+        (FENCE, 8, ""),
+        (MASK, 8, "st.global.b32 [%rd5], %r9;"),
+    ]
+
+
+def test_a_mutant_differs_in_one_line() -> None:
+    for site in sites_of(PTX):
+        pairs = zip(PTX.splitlines(), replaced(PTX, site).splitlines(), strict=True)
+        assert [(old, new) for old, new in pairs if old != new] == [(PTX.splitlines()[site.line], site.instead)]
+
+
+@pytest.mark.parametrize("skipped", [0, 1])
+def test_arrays_lie_apart_or_overlap(skipped: int) -> None:
+    """Behind another begins an array that is aligned to 16 bytes by so many of these, any other by elements."""
+    first, second = np.arange(10, dtype=np.float32), np.arange(11 + skipped, dtype=np.float32)[skipped:]
+    a, b, number = placed([first, second, 3], APART)
+    assert number == 3 and (a == first).all() and (b == second).all()
+    assert min(abs(b.ctypes.data - a.ctypes.data), 1 << 20) == 1 << 20 and a is not first
+    a, b, _ = placed([first, second, 3], Placement(0, (0, 1), 1))
+    assert b.ctypes.data - a.ctypes.data == (4 if skipped else 16)
+    assert (b == second).all() and a[0] == 0 and a[4] == b[3 if skipped else 0]
+
+
+def complaints(name: str, report: Report) -> list[str]:
+    """What is not as it should be: survivors that nothing explains, explanations that nothing needs, and catches of the
+    emulator's that do not say where."""
+    explained = {kind: count for kind, (count, _) in EXPLAINED.get(name, {}).items()}
+    survivors = Counter(verdict.site.kind for verdict in report.survivors)
+    found = [] if survivors == explained else [f"{name}: {report}"]
+    for verdict in report.verdicts:
+        told = verdict.by.endswith("Error") and (verdict.line == 0 or f":{verdict.line}:" not in verdict.told)
+        if told or (verdict.by and verdict.site.kind in ORDERING and not verdict.by.endswith("Error")):
+            found.append(f"{name}: {verdict}")
+    return found
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_all_that_is_there_is_needed(name: str) -> None:
+    report = examine(SPECIMENS[name]())
+    assert report.verdicts and complaints(name, report) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in SPECIMENS if name not in QUICK])
+def test_all_that_is_there_is_needed_deep(name: str) -> None:
+    report = examine(SPECIMENS[name]())
+    assert report.verdicts and complaints(name, report) == []
+
+
+@tilewright.jit
+def doubled(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i)
+    tl.debug_barrier()
+    tl.debug_barrier()
+    if n > 2:
+        tl.debug_barrier()
+    tl.store(out + i, v)
+
+
+def test_what_is_not_needed_survives() -> None:
+    report = examine(specimen("doubled", Sample(doubled, (f32(256), f32(256, 2), 2), (1, 1, 1), {"BLOCK": 256})))
+    assert [(verdict.site.kind, verdict.told) for verdict in report.survivors] == [
+        *((BARRIER, ""), (BARRIER, "")), (BARRIER, UNREACHED)
+    ]  # fmt: skip
+    assert report.survivors == report.verdicts
+    assert "2 SURVIVED, 1 not reached" in report.row() and str(report).count("survives: barrier of line") == 2
+
+
+def test_only_what_is_written_is_laid_over_others() -> None:
+    module = SPECIMENS["counted"]().module
+    assert touched(module, frozenset((Effect.WRITE,))) == {2}
+    assert touched(module, frozenset((Effect.READ, Effect.READ_WRITE))) == {0, 1}
+
+
+def test_the_command_prints_a_table_of_generated_kernels(capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["--seeds", "1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert status == 0 and lines[0].split() == ["seed", "1", "2", "barrier", "2", "RaceError"]
+    assert lines[1].startswith("all ")
