@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.interpreter import Bounded
-from tilewright.lang import F16, F32, F64
+from tilewright.lang import BF16, F16, F32, F64, FloatType
 
 Reference = Callable[[slice], Mapping[int, Bounded]]
 
+#: What arrays of a type hold.
+STORED: Mapping[FloatType, Any] = {F32: np.float32, F16: np.float16, BF16: ml_dtypes.bfloat16}
 #: Elements of an output that are checked at once: their float64 values and errors stay in the cache.
 PART = 1 << 18
 
@@ -74,6 +77,11 @@ class Case:
         step = max(1, PART * extent // max(result.size for result in results.values()))
         with ThreadPoolExecutor() as pool:
             return max(pool.map(worst, (slice(start, start + step) for start in range(0, extent, step))))
+
+
+def said(element: FloatType, usual: FloatType) -> str:
+    """What a case's name says of the type of its data."""
+    return "" if element == usual else f", {element}"
 
 
 def cdiv(a: int, b: int) -> int:
@@ -185,25 +193,27 @@ def dropout(n: int = 100_000, p: float = 0.25, seed: int = 123, block: int = 102
     return _flat("dropout", "dropout_kernel", (x, np.zeros_like(x), n, p, seed), n, block, (1,), reference)
 
 
-def softmax(rows: int = 1823, cols: int = 781, programs: int = 264) -> Case:
-    """Softmax of each row, f32."""
-    x = normal((rows, cols), np.float32, 4)
+def softmax(rows: int = 1823, cols: int = 781, programs: int = 264, element: FloatType = F32) -> Case:
+    """Softmax of each row, computed in f32."""
+    x = normal((rows, cols), STORED[element], 4)
 
     def reference(part: slice) -> dict[int, Bounded]:
         exact = Bounded.exact(x[part], F32)
         e = (exact - exact.max(1)[:, None]).exp()
-        return {0: e / e.sum(1)[:, None]}
+        return {0: (e / e.sum(1)[:, None]).cast(element)}
 
     block = 1 << (cols - 1).bit_length()
     return Case(
-        f"softmax {rows}x{cols}", "softmax", "softmax_kernel", (np.zeros_like(x), x, cols, cols, rows, cols),
+        f"softmax {rows}x{cols}{said(element, F32)}", "softmax", "softmax_kernel",
+        (np.zeros_like(x), x, cols, cols, rows, cols),
         {"BLOCK": block}, (programs,), (0,), reference,
     )  # fmt: skip
 
 
-def layernorm(rows: int = 1151, cols: int = 8192, eps: float = 1e-5) -> Case:
-    """Layer normalisation of each row, f16 in and out."""
-    x, w, b = normal((rows, cols), np.float16, 5), normal((cols,), np.float16, 6), normal((cols,), np.float16, 7)
+def layernorm(rows: int = 1151, cols: int = 8192, eps: float = 1e-5, element: FloatType = F16) -> Case:
+    """Layer normalisation of each row, computed in f32."""
+    dtype = STORED[element]
+    x, w, b = normal((rows, cols), dtype, 5), normal((cols,), dtype, 6), normal((cols,), dtype, 7)
     mean, rstd = np.zeros(rows, np.float32), np.zeros(rows, np.float32)
 
     def reference(part: slice) -> dict[int, Bounded]:
@@ -213,12 +223,28 @@ def layernorm(rows: int = 1151, cols: int = 8192, eps: float = 1e-5) -> Case:
         variance = (centred * centred).sum(1) / count
         rstds = Bounded.exact(1.0, F32) / (variance + Bounded.exact(np.float32(eps), F32)).sqrt()
         y = centred * rstds[:, None] * Bounded.exact(w, F32)[None, :] + Bounded.exact(b, F32)[None, :]
-        return {3: y.cast(F16), 4: means, 5: rstds}
+        return {3: y.cast(element), 4: means, 5: rstds}
 
     return Case(
-        f"layernorm {rows}x{cols}", "norms", "layernorm_kernel",
+        f"layernorm {rows}x{cols}{said(element, F16)}", "norms", "layernorm_kernel",
         (x, w, b, np.zeros_like(x), mean, rstd, cols, cols, eps), {"BLOCK": 1 << (cols - 1).bit_length()},
         (rows,), (3, 4, 5), reference,
+    )  # fmt: skip
+
+
+def rmsnorm(rows: int = 1151, cols: int = 8192, eps: float = 1e-5, element: FloatType = F16) -> Case:
+    """Each row over its root mean square, times a weight for each column, computed in f32."""
+    x, w = normal((rows, cols), STORED[element], 18), normal((cols,), STORED[element], 19)
+
+    def reference(part: slice) -> dict[int, Bounded]:
+        exact, count = Bounded.exact(x[part], F32), Bounded.exact(float(cols), F32)
+        mean = (exact * exact).sum(1) / count
+        rstd = Bounded.exact(1.0, F32) / (mean + Bounded.exact(np.float32(eps), F32)).sqrt()
+        return {2: (exact * rstd[:, None] * Bounded.exact(w, F32)[None, :]).cast(element)}
+
+    return Case(
+        f"rmsnorm {rows}x{cols}{said(element, F16)}", "norms", "rmsnorm_kernel",
+        (x, w, np.zeros_like(x), cols, cols, eps), {"BLOCK": 1 << (cols - 1).bit_length()}, (rows,), (2,), reference,
     )  # fmt: skip
 
 

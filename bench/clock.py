@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 from numpy.typing import NDArray
 
 from .records import answer
@@ -13,6 +15,7 @@ from .records import answer
 #: What `nvidia-smi` is asked; megahertz, watts, degrees Celsius.
 STATE = ("pstate", "clocks.sm", "clocks.mem", "clocks.max.sm", "power.draw", "power.limit", "temperature.gpu")
 
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 #: How often a graph runs while `nvidia-smi` is asked.
 BUSY = 200
 
@@ -55,11 +58,15 @@ class Gpu:
         return dict(zip(STATE, map(str.strip, said.split(",")), strict=True)) if said else {}
 
     def upload(self, array: NDArray[Any]) -> Any:
-        """A copy of an array on the device."""
+        """A copy of an array on the device; torch knows bf16 by another name than NumPy does."""
+        if array.dtype == BFLOAT16:
+            return self.upload(array.view(np.uint16)).view(self.torch.bfloat16)
         return self.torch.from_numpy(array).to(self.device, copy=True)
 
     def download(self, tensor: Any) -> NDArray[Any]:
         """A copy of a tensor on the host. Waits for what the device does."""
+        if tensor.dtype == self.torch.bfloat16:
+            return self.download(tensor.view(self.torch.uint16)).view(BFLOAT16)
         return tensor.cpu().numpy()
 
     def noise(self, size: int) -> Any:

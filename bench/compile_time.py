@@ -8,11 +8,15 @@ no cache is asked or filled, and every round compiles kernels that were loaded a
 - `llir`: to optimised LLVM IR;
 - `ptx`: LLVM's code generation;
 - `cubin`: the assembler, `ptxas` as a program there, nvJitLink in the process here.
+
+`--steps` shows each pass and each step of Tilewright's; stored rows always have them. A row also says how long the PTX
+is: in lines, and in instructions.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -35,9 +39,10 @@ from .sources import load_kernels
 
 STAGES = ("frontend", "ttir", "ttgir", "llir", "ptx", "cubin")
 TARGET = "sm_90a"  # Triton's for capability 9.0 as well
-NUM_WARPS = 4
 #: The pass of Tilewright's with which the stage `ttgir` begins.
-FIRST_WITH_LAYOUTS = "assign_layouts"
+FIRST_WITH_LAYOUTS = "expand_reductions"
+#: An instruction of PTX text, from its predicate to its semicolon: what is neither a directive nor a label.
+INSTRUCTION = re.compile(r"(?:^|(?<=[;{]))[ \t]*(?:@!?%\w+\s+)?[a-z][\w.:]*(?:\s[^;]*)?;", re.MULTILINE)
 
 Seconds = dict[str, float]
 
@@ -50,29 +55,67 @@ class Subject:
     family: str
     kernel: str
     signature: tuple[str, ...]
+    num_warps: int = 4
+    num_stages: int = 3
+
+
+def _matmul(name: str, columns: int, num_warps: int) -> Subject:
+    """A product of matrices that lie row by row, in f16."""
+    signature = (*["*fp16:16"] * 3, *["i32:16"] * 4, "1", *["i32:16", "1"] * 2, "128", str(columns), "64", "8")
+    return Subject(name, "matmul", "matmul_kernel", signature, num_warps)
+
+
+def _attention(name: str, width: int, num_warps: int) -> Subject:
+    """Attention of heads of this width, in f16, not causal."""
+    signature = (*["*fp16:16"] * 4, "fp32", *["i32:16"] * 3, str(width), "128", "64", "0")
+    return Subject(name, "attention", "attention_kernel", signature, num_warps, num_stages=2)
 
 
 SUBJECTS = (
-    Subject("add", "elementwise", "add_kernel", ("*fp32:16", "*fp32:16", "*fp32:16", "i32:16", "1024")),
-    Subject("gelu", "elementwise", "gelu_kernel", ("*fp32:16", "*fp32:16", "i32:16", "1024")),
-)
+    Subject("add", "elementwise", "add_kernel", (*["*fp32:16"] * 3, "i32:16", "1024")),
+    Subject("gelu", "elementwise", "gelu_kernel", (*["*fp32:16"] * 2, "i32:16", "1024")),
+    Subject("softmax 4096", "softmax", "softmax_kernel", (*["*bf16:16"] * 2, *["i32:16"] * 4, "4096")),
+    Subject(
+        "layernorm 4096", "norms", "layernorm_kernel",
+        (*["*bf16:16"] * 4, *["*fp32:16"] * 2, *["i32:16"] * 2, "fp32", "4096"),
+    ),
+    _matmul("matmul 128x128x64", 128, num_warps=4),
+    _matmul("matmul 128x256x64", 256, num_warps=8),
+    _attention("attention D64", 64, num_warps=4),
+    _attention("attention D128", 128, num_warps=8),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One compilation: the seconds of each stage, those of Tilewright's steps, and the PTX."""
+
+    stages: Seconds
+    steps: Seconds
+    ptx: str
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One kernel under one system: the median seconds of each stage, of all of them together, and all samples."""
+    """One kernel under one system: the median seconds of each stage, of all together and of each step, all samples of
+    the stages, and the lines and instructions of the PTX."""
 
     status: str
     case: str
     contender: str
     target: str
+    num_warps: int
+    num_stages: int
     seconds: Mapping[str, float]
     total: float
+    steps: Mapping[str, float]
     samples: Mapping[str, Sequence[float]]
+    lines: int
+    instructions: int
 
 
-def compile_ours(subject: Subject, system: System) -> Seconds:
-    """The seconds of each stage under Tilewright."""
+def compile_ours(subject: Subject, system: System) -> Sample:
+    """Compile under Tilewright."""
     kernel = getattr(load_kernels(subject.family, *system), subject.kernel)
     constants = frozenset(parameter.name for parameter in kernel.parameters if parameter.is_constexpr)
     chosen = specialize_text(", ".join(subject.signature), kernel.arg_names, constants)
@@ -80,8 +123,17 @@ def compile_ours(subject: Subject, system: System) -> Seconds:
     start = perf_counter()
     module = lang.generate(kernel, chosen.signature, chosen.constants, chosen.attributes, FrontendOptions())
     begun = perf_counter()
-    made = compile_module(module, TARGET, NUM_WARPS, hook=lambda name, _: passes.append((name, perf_counter())))
-    return {"frontend": begun - start} | stages(made.seconds, begun, passes)
+    made = compile_module(
+        module,
+        TARGET,
+        subject.num_warps,
+        num_stages=subject.num_stages,
+        hook=lambda name, _: passes.append((name, perf_counter())),
+    )
+    frontend = {"frontend": begun - start}
+    return Sample(
+        frontend | stages(made.seconds, begun, passes), frontend | dict(made.seconds), str(made.stages["ptx"])
+    )
 
 
 def stages(steps: Mapping[str, float], begun: float, passes: Sequence[tuple[str, float]]) -> Seconds:
@@ -100,15 +152,15 @@ def stages(steps: Mapping[str, float], begun: float, passes: Sequence[tuple[str,
     }
 
 
-def compile_theirs(subject: Subject, system: System) -> Seconds:
-    """The seconds of each stage under Triton, which is driven as its own `compile` does, without files."""
+def compile_theirs(subject: Subject, system: System) -> Sample:
+    """Compile under Triton, which is driven as its own `compile` does, without files."""
     parts = triton_compiler()
     kernel = getattr(load_kernels(subject.family, *system), subject.kernel)
     source = parts.ASTSource(kernel, **triton_signature(kernel.arg_names, subject.signature))
     target = parts.GPUTarget("cuda", 90, 32)
     ends = [perf_counter()]
     backend = parts.make_backend(target)
-    options = backend.parse_options({"num_warps": NUM_WARPS})
+    options = backend.parse_options({"num_warps": subject.num_warps, "num_stages": subject.num_stages})
     steps: dict[str, Callable[[Any, dict[str, Any]], Any]] = {}
     backend.add_stages(steps, options, source.language)
     context = parts.ir.context()
@@ -119,10 +171,12 @@ def compile_theirs(subject: Subject, system: System) -> Seconds:
     )
     ends.append(perf_counter())
     metadata: dict[str, Any] = {"target": target, **vars(options)}
-    for step in steps.values():
-        made = step(made, metadata)
+    texts: dict[str, Any] = {}
+    for name, step in steps.items():
+        made = texts[name] = step(made, metadata)
         ends.append(perf_counter())
-    return {stage: end - begin for stage, begin, end in zip(("frontend", *steps), ends, ends[1:], strict=False)}
+    taken = {stage: end - begin for stage, begin, end in zip(("frontend", *steps), ends, ends[1:], strict=False)}
+    return Sample(taken, {}, texts["ptx"])
 
 
 def triton_signature(names: Sequence[str], signature: Sequence[str]) -> dict[str, Any]:
@@ -146,23 +200,59 @@ def measure(subject: Subject, known: Mapping[str, System], rounds: int) -> list[
     takers = {name: partial(compilers[name], subject, system) for name, system in known.items()}
     rows: list[Row] = []
     for name, samples in interleaved(takers, rounds, warm_up=2).items():
-        by_stage = {stage: [sample[stage] for sample in samples] for stage in STAGES}
-        total = median(sum(sample.values()) for sample in samples)
-        middle = {stage: median(taken) for stage, taken in by_stage.items()}
-        rows.append(Row("ok", subject.name, name, TARGET, middle, total, by_stage))
+        by_stage = {stage: [sample.stages[stage] for sample in samples] for stage in STAGES}
+        last = samples[-1]
+        rows.append(
+            Row(
+                status="ok", case=subject.name, contender=name, target=TARGET,
+                num_warps=subject.num_warps, num_stages=subject.num_stages,
+                seconds={stage: median(taken) for stage, taken in by_stage.items()},
+                total=median(sum(sample.stages.values()) for sample in samples),
+                steps={step: median(sample.steps[step] for sample in samples) for step in last.steps},
+                samples=by_stage, lines=last.ptx.count("\n"), instructions=instructions(last.ptx),
+            )
+        )  # fmt: skip
     return rows
+
+
+def instructions(ptx: str) -> int:
+    """How many instructions PTX text has.
+
+    >>> instructions(".reg .b32 %r1;\\n$L1:\\n  @%p1 bra $L1;\\n  // a comment;\\n  { mov.b32 %r1, 0; }\\n  ret;\\n")
+    3
+    """
+    return len(INSTRUCTION.findall(ptx))
 
 
 def line(row: Row) -> str:
     """A row as a line of the table, in milliseconds."""
-    cells = " ".join(f"{row.seconds[stage] * 1e3:>9.2f}" for stage in STAGES)
-    return f"{row.case:<8} {row.contender:<11} {cells} {row.total * 1e3:>9.2f}"
+    times = [*(row.seconds[stage] for stage in STAGES), sum(row.seconds[stage] for stage in STAGES[:-1]), row.total]
+    cells = " ".join(f"{seconds * 1e3:>8.2f}" for seconds in times)
+    return f"{row.case:<18} {row.contender:<11} {cells} {row.lines:>6} {row.instructions:>6}"
+
+
+def heading() -> str:
+    """The line above those of the rows."""
+    columns = " ".join(f"{column:>8}" for column in (*STAGES, "to PTX", "total"))
+    return f"{'kernel':<18} {'ms':<11} {columns} {'lines':>6} {'instr.':>6}"
+
+
+def step_lines(rows: Sequence[Row]) -> list[str]:
+    """The milliseconds of each step of the rows that have them, a step a line."""
+    known = [row for row in rows if row.steps]
+    names = dict.fromkeys(step for row in known for step in row.steps)
+    shown = [f"{'step, ms':<20}" + "".join(f"{row.case:>19}" for row in known)]
+    for name in names:
+        cells = [f"{row.steps[name] * 1e3:>19.2f}" if name in row.steps else " " * 19 for row in known]
+        shown.append(f"{name:<20}{''.join(cells)}")
+    return shown
 
 
 def main(arguments: list[str]) -> int:
     """Measure every kernel, and store the rows if a path is given. 2 if Triton is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15, help="compilations of each kernel by each system")
+    parser.add_argument("--steps", action="store_true", help="show each step of Tilewright's as well")
     parser.add_argument("--store", type=Path, help="append the rows to this file as JSON lines")
     options = parser.parse_args(arguments)
     try:
@@ -170,9 +260,13 @@ def main(arguments: list[str]) -> int:
     except (ImportError, RuntimeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(f"{'kernel':<8} {'ms':<11} " + " ".join(f"{stage:>9}" for stage in (*STAGES, "total")))
-    rows = [row for subject in SUBJECTS for row in measure(subject, known, options.rounds)]
-    print("\n".join(map(line, rows)))
+    print(heading())
+    rows: list[Row] = []
+    for subject in SUBJECTS:
+        rows += measure(subject, known, options.rounds)
+        print("\n".join(map(line, rows[-len(known) :])), flush=True)
+    if options.steps:
+        print("\n".join(step_lines(rows)))
     if options.store:
         store(options.store, (asdict(row) | surroundings() for row in rows))
     return 0

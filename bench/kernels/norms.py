@@ -1,4 +1,5 @@
-"""Layer normalisation: the forward pass, and a backward pass that adds up weight gradients under spin locks."""
+"""Normalisation of rows: by their root mean square, and layer normalisation, forward and a backward pass that adds up
+weight gradients under spin locks."""
 
 import triton
 import triton.language as tl
@@ -19,6 +20,18 @@ def layernorm_kernel(x_ptr, w_ptr, b_ptr, out_ptr, mean_ptr, rstd_ptr, stride, n
     tl.store(out_ptr + row * stride + cols, y.to(out_ptr.dtype.element_ty), mask=inside)
     tl.store(mean_ptr + row, mean)
     tl.store(rstd_ptr + row, rstd)
+
+
+@triton.jit
+def rmsnorm_kernel(x_ptr, w_ptr, out_ptr, stride, n_cols, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    cols = tl.arange(0, BLOCK)
+    inside = cols < n_cols
+    x = tl.load(x_ptr + row * stride + cols, mask=inside, other=0.0).to(tl.float32)
+    rstd = 1.0 / tl.sqrt(tl.sum(x * x, axis=0) / n_cols + eps)
+    w = tl.load(w_ptr + cols, mask=inside).to(tl.float32)
+    y = x * rstd * w
+    tl.store(out_ptr + row * stride + cols, y.to(out_ptr.dtype.element_ty), mask=inside)
 
 
 @triton.jit

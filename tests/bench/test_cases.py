@@ -8,6 +8,7 @@ import pytest
 import tilewright
 from tilewright import bench, language
 from tilewright.bench import Case, cases, load_kernels
+from tilewright.lang import BF16
 
 SMALL: dict[str, Callable[[], Case]] = {
     "add": lambda: cases.add(3_000),
@@ -16,7 +17,11 @@ SMALL: dict[str, Callable[[], Case]] = {
     "hash": lambda: cases.hash_bits(3_000),
     "scale and shift": lambda: cases.scale_shift(37, 100, 8, 32),
     "softmax": lambda: cases.softmax(37, 100, programs=5),
+    "softmax of bf16": lambda: cases.softmax(7, 100, programs=5, element=BF16),
     "layernorm": lambda: cases.layernorm(9, 300),
+    "layernorm of bf16": lambda: cases.layernorm(5, 300, element=BF16),
+    "rmsnorm": lambda: cases.rmsnorm(9, 300),
+    "rmsnorm of bf16": lambda: cases.rmsnorm(5, 300, element=BF16),
     "matmul": lambda: cases.matmul(100, 70, 90, 32, 32, 16),
     "matmul with block pointers": lambda: cases.matmul(100, 70, 90, 32, 32, 16, blocks=True),
     "attention": lambda: cases.attention(2, 64, 16, 16, 16, causal=False),
@@ -39,7 +44,7 @@ def test_the_reference_is_right_by_contract_and_a_wrong_element_is_seen(name: st
         output = case.arguments[index].reshape(-1)
         place = int(np.argmax(np.abs(output)))
         kept = output[place]
-        output[place] = kept * 1.03 if output.dtype.kind == "f" else kept ^ 1
+        output[place] = kept * 1.03 if output.dtype.kind in "fV" else kept ^ 1
         assert case.check() > 1
         output[place] = kept
     assert case.check() <= 1

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -288,6 +289,9 @@ def test_poison_is_no_number_in_any_float_format() -> None:
     words = device.upload(np.zeros(3, np.uint32))
     device.poison(words)
     assert device.download(words).tolist() == [2**32 - 1] * 3
+    numbers = np.array([1.5, -0.0, np.inf], ml_dtypes.bfloat16)
+    given = device.upload(numbers)
+    assert given.dtype == torch.bfloat16 and device.download(given).tobytes() == numbers.tobytes()
     assert device.noise(1000).unique().numel() > 100
 
 
