@@ -146,12 +146,14 @@ def test_a_table_shows_the_last_rows_and_says_what_is_wrong() -> None:
         "| add | 1000 GB/s | 1000 GB/s | wrong |  | 1.250x | 0.500x |",
         "| add, host time of a launch | 1000.0 us |  |  |  |  |  |",
     ]
-    stages = {"frontend": 0.001, "cubin": 0.002}
+    stages = {"frontend": 0.001, "ptx": 0.002, "cubin": 0.003}
     compiled = [
-        {"case": "add", "contender": name, "seconds": stages, "total": total}
-        for name, total in (("tilewright", 0.003), ("triton", 0.006))
+        {"case": "add", "contender": name, "seconds": seconds, "total": sum(seconds.values()), "instructions": count}
+        for name, seconds, count in (("tilewright", stages, 51), ("triton", {**stages, "ptx": 0.004}, 52))
     ]
-    assert figures.compile_time(compiled).splitlines()[2:] == [
-        "| add | Triton | 1.0 | 2.0 | 6.0 |  |",
-        "| add | Tilewright | 1.0 | 2.0 | 3.0 | 0.50x |",
+    assert figures.compile_time(compiled).splitlines() == [
+        "| kernel | ms | frontend | ptx | cubin | to ptx | total | instructions |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| add | Triton | 1.0 | 4.0 | 3.0 | 5.0 | 8.0 | 52 |",
+        "| add | Tilewright | 1.0 | 2.0 | 3.0 | 3.0 (0.60x) | 6.0 (0.75x) | 51 |",
     ]

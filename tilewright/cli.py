@@ -64,6 +64,8 @@ def compile_command(
 ) -> None:
     """Compile a kernel without a GPU, and print its stages or write them to a folder."""
     wanted = [name.strip() for name in emit.split(",") if name.strip()]
+    if not wanted:
+        raise fail(f"--emit names no stage; the stages: {', '.join(STAGES)}", 2)
     if unknown := [name for name in wanted if name not in STAGES]:
         raise fail(f"there is no stage {unknown[0]!r}; the stages: {', '.join(STAGES)}", 2)
     if output is None and "cubin" in wanted:
