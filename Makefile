@@ -12,7 +12,7 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3.12 python3.13 python3.11 python3; do \
             "$$p" -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help setup demo test deep lint bench-interpreters bench-compile clean distclean
+.PHONY: help setup demo test deep lint bench-interpreters bench-compile ptx-coverage clean distclean
 
 help:
 	@echo "make demo       the main job: real kernels, run everywhere and checked against float64 NumPy, in one table"
@@ -21,6 +21,7 @@ help:
 	@echo "make lint       ruff and pyright alone"
 	@echo "make bench-interpreters   our reference beside Triton's interpreter, in an environment of its own"
 	@echo "make bench-compile        cold compilation beside Triton's, stage by stage, in the same environment"
+	@echo "make ptx-coverage         the instructions of PTX that kernels use here and under Triton, and what the emulator lacks"
 	@echo "make clean      remove caches and build products; make distclean: the environment too"
 
 setup: $(READY)
@@ -57,11 +58,14 @@ TRITON := .venv-triton
 $(TRITON)/.ready: pyproject.toml Makefile
 	"$(firstword $(PYTHON))" -m venv --clear $(TRITON)
 	$(TRITON)/bin/python -m pip install --quiet --disable-pip-version-check triton==3.6.0 torch==2.13.0 'numpy<2.4' \
-	    ml_dtypes mpmath threadpoolctl 'llvmlite==0.50.*' 'nvidia-nvjitlink==13.0.*'
+	    ml_dtypes mpmath threadpoolctl pytest hypothesis 'llvmlite==0.50.*' 'nvidia-nvjitlink==13.0.*'
 	@touch $@
 
 bench-interpreters: $(TRITON)/.ready
 	TRITON_INTERPRET=1 PYTHONPATH=. $(TRITON)/bin/python -m tilewright.bench.interpreters --store reports/data/interpreters.jsonl
+
+ptx-coverage: $(TRITON)/.ready
+	PYTHONPATH=. $(TRITON)/bin/python -m tools.ptx_coverage
 
 bench-compile: $(TRITON)/.ready
 	PYTHONPATH=. $(TRITON)/bin/python -m tilewright.bench.compile_time --store reports/data/compile_time.jsonl

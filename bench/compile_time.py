@@ -152,12 +152,17 @@ def stages(steps: Mapping[str, float], begun: float, passes: Sequence[tuple[str,
     }
 
 
-def compile_theirs(subject: Subject, system: System) -> Sample:
+def triton_ptx(subject: Subject, system: System, capability: int) -> str:
+    """Triton's PTX of a kernel for a compute capability, such as 90."""
+    return compile_theirs(subject, system, capability).ptx
+
+
+def compile_theirs(subject: Subject, system: System, capability: int = 90) -> Sample:
     """Compile under Triton, which is driven as its own `compile` does, without files."""
     parts = triton_compiler()
     kernel = getattr(load_kernels(subject.family, *system), subject.kernel)
     source = parts.ASTSource(kernel, **triton_signature(kernel.arg_names, subject.signature))
-    target = parts.GPUTarget("cuda", 90, 32)
+    target = parts.GPUTarget("cuda", capability, 32)
     ends = [perf_counter()]
     backend = parts.make_backend(target)
     options = backend.parse_options({"num_warps": subject.num_warps, "num_stages": subject.num_stages})

@@ -10,6 +10,7 @@ from .errors import (
     DeviceError,
     GridError,
     LaunchError,
+    MissingPackage,
     OptionError,
 )
 from .host import cdiv, next_power_of_2
@@ -28,6 +29,8 @@ if typing.TYPE_CHECKING:  # imported when first asked for
     from .doctor import Finding, diagnose
     from .key import encode, kernel_key
     from .options import CompileOptions
+    from .profile import PROFILE_COLUMNS, Profile, ProfileRow
+    from .profiling import record_launches
     from .specialization import Specialization, specialize
     from .store import BadEntry, Entry, Kept, Store
 
@@ -53,7 +56,11 @@ __all__ = [
     "KernelCache",
     "KernelMetadata",
     "LaunchError",
+    "MissingPackage",
     "OptionError",
+    "PROFILE_COLUMNS",
+    "Profile",
+    "ProfileRow",
     "Specialization",
     "Store",
     "array_argument",
@@ -67,6 +74,7 @@ __all__ = [
     "kernel_key",
     "load_kernel",
     "next_power_of_2",
+    "record_launches",
     "specialize",
     "specialize_text",
 ]

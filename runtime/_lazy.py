@@ -10,13 +10,19 @@ import numpy as np
 
 from tilewright.lang import DeviceFunction, Module, TilewrightError
 
+from .errors import MissingPackage
+
 if TYPE_CHECKING:
+    from tilewright.interpreter import Counters
+
     from .artifact import Artifact, Request
     from .calls import Calls
+    from .compiled import CompiledKernel
     from .devices import Device
     from .grid import Extents
     from .kernels import JITFunction
     from .options import CompileOptions
+    from .profile import Profile
 
 #: The modules of this room that are imported when one of these names is first asked of the face.
 MODULES: dict[str, tuple[str, ...]] = {
@@ -32,6 +38,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "doctor": ("Finding", "diagnose"),
     "key": ("encode", "kernel_key"),
     "options": ("CompileOptions",),
+    "profile": ("PROFILE_COLUMNS", "Profile", "ProfileRow"),
+    "profiling": ("record_launches",),
     "specialization": ("Specialization", "specialize"),
     "store": ("BadEntry", "Entry", "Kept", "Store"),
 }
@@ -108,11 +116,35 @@ def assemble_ptx(name: str, ptx: str, target: str) -> tuple[bytes, dict[str, int
     return assemble_ptx(name, ptx, target)
 
 
-def emulate(kernel: Any, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> None:
-    """Run loaded PTX in the emulator. Raises InterpreterError."""
+def emulate(kernel: Any, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> Counters:
+    """Run loaded PTX in the emulator, and tell what it executed. Raises InterpreterError."""
     from .devices.emulation import emulate
 
-    emulate(kernel, grid, payload, options)
+    return emulate(kernel, grid, payload, options)
+
+
+def profile_of(kernel: CompiledKernel, extents: Extents, counters: Counters | None) -> Profile:
+    """The profile of a launch; without counters, of one that ran no program."""
+    from .profiling import profile_of
+
+    return profile_of(kernel, extents, counters)
+
+
+def profiled_device(requested: str) -> str:
+    """The device for a profile. Raises DeviceError."""
+    from .profiling import profiled_device
+
+    return profiled_device(requested)
+
+
+def pandas_module(what: str) -> Any:
+    """pandas, for what needs it. Raises MissingPackage."""
+    try:
+        return import_module("pandas")
+    except ModuleNotFoundError as error:
+        if error.name != "pandas":
+            raise  # it is there, and broken
+        raise MissingPackage(what, "pandas") from None
 
 
 def parsed_ptx(artifact: Artifact) -> Any:

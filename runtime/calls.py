@@ -25,7 +25,7 @@ from tilewright.lang import (
     unwrap,
 )
 
-from ._lazy import explain
+from ._lazy import explain, profile_of, profiled_device
 from .annotations import annotated_types
 from .arguments import stand_in
 from .artifact import Request
@@ -41,11 +41,16 @@ from .specialization import Bound, Rules, Specialization, describe, specialize
 from .warm import Call, Plans
 
 if TYPE_CHECKING:
+    from tilewright.interpreter import Counters
+
     from .kernels import JITFunction
+    from .profile import Profile
 
 #: Specializations that one kernel holds: more than an autotuner tries for one shape, and no burden at 30 kB each (a
 #: small kernel; 90 kB in the emulator). What falls out is read from the disk when it is called again.
 HELD = 128
+#: What is told of each launch on a device that counts: the kernel, the grid's extents, and what was executed.
+LISTENERS: list[Callable[[CompiledKernel, Extents, Counters], None]] = []
 
 
 class Calls:
@@ -106,6 +111,12 @@ class Calls:
         kernel, _, _ = self._prepare(given, named, grid, device)
         _ = kernel.handle
         return kernel
+
+    def profile(self, arguments: Sequence[Any], keywords: Mapping[str, Any], grid: Grid, device: str) -> Profile:
+        """Launch and count; see JITFunction.profile."""
+        kernel, extents, specialization = self._prepare(arguments, keywords, grid, profiled_device(device))
+        ran = None if 0 in extents else self._launch(kernel, extents, specialization.payload, None, False)
+        return profile_of(kernel, extents, ran)
 
     def _prepare(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any], grid: Grid, device: str
@@ -195,22 +206,30 @@ class Calls:
 
     def _launch(
         self, kernel: CompiledKernel, extents: Extents, payload: Sequence[Any], stream: Any, is_direct: bool
-    ) -> None:
+    ) -> Counters | None:
         handle, device = kernel.handle, kernel.device
         try:
             if is_direct:
-                device.launch(handle, extents, payload, kernel.options, stream)
-                return
-            with device.memory(payload) as reachable:
-                device.launch(handle, extents, reachable, kernel.options, stream)
+                counters = device.launch(handle, extents, payload, kernel.options, stream)
+            else:
+                with device.memory(payload) as reachable:
+                    counters = device.launch(handle, extents, reachable, kernel.options, stream)
         except TilewrightError as error:
             self._explain(error)
             raise
+        if counters is not None:
+            for listener in tuple(LISTENERS):  # another thread may end its recording
+                listener(kernel, extents, counters)
+        return counters
 
     def _explain(self, error: TilewrightError) -> None:
         """Show an error with the source of the kernel, and of the functions that it reaches."""
+        explain(error, self.functions())
+
+    def functions(self) -> list[DeviceFunction]:
+        """The kernel, and the functions that it reaches."""
         reached = (d.value for d in lang.dependencies(self.kernel) if isinstance(d.value, DeviceFunction))
-        explain(error, [self.kernel, *reached])
+        return [self.kernel, *reached]
 
 
 def _plain(value: Any) -> Any:

@@ -47,6 +47,13 @@ class CudaError(TilewrightError, RuntimeError):
         self.hint = hint
 
 
+class MissingPackage(TilewrightError, ImportError):
+    """What was asked for needs an optional package that is not installed."""
+
+    def __init__(self, what: str, package: str) -> None:
+        super().__init__(f"{what} needs {package}, which is not installed\nhint: pip install {package}")
+
+
 class CacheWarning(UserWarning):
     """Compiled kernels can't be kept on disk. They run all the same; each new process compiles them again."""
 

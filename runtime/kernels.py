@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .devices import Device
     from .grid import Grid
     from .options import CompileOptions
+    from .profile import Profile
     from .specialization import Specialization
 
 
@@ -107,6 +108,14 @@ class JITFunction(DeviceFunction):
         """
         return self.calls.warmup(arguments, keywords, grid, device)
 
+    def profile(self, *arguments: Any, grid: Grid, device: str = "", **keywords: Any) -> Profile:
+        """Launch on the emulator, and tell line by line what was executed and what it asked of memory.
+
+        `device` may name the target: "emulator:sm_80". The arguments hold the results as after `run`, wherever they
+        lie. Raises DeviceError for a device that does not count, and what `run` raises.
+        """
+        return self.calls.profile(arguments, keywords, grid, device)
+
     def bind_launch(self, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """The value of each parameter, in order. Raises ArgumentError."""
         return self.calls.bind(arguments, keywords)
@@ -135,6 +144,10 @@ class Placed:
     def warmup(self, *arguments: Any, grid: Grid = (1,), **keywords: Any) -> CompiledKernel:
         """`JITFunction.warmup` for this device."""
         return self.kernel.warmup(*arguments, grid=grid, device=self.device, **keywords)
+
+    def profile(self, *arguments: Any, grid: Grid, **keywords: Any) -> Profile:
+        """`JITFunction.profile` on this device."""
+        return self.kernel.profile(*arguments, grid=grid, device=self.device, **keywords)
 
 
 class Launcher:

@@ -1,5 +1,8 @@
-"""The command line: `tilewright compile`, `tilewright doctor`, `tilewright cache`."""
+"""The command line: `tilewright compile`, `tilewright profile`, `tilewright doctor`, `tilewright cache`."""
 
+import runpy
+import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from time import localtime, strftime
@@ -10,8 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tilewright.lang import TilewrightError
+from tilewright.lang import TilewrightError, knobs
 from tilewright.runtime import (
+    PROFILE_COLUMNS,
     CompileOptions,
     Kept,
     Store,
@@ -20,13 +24,14 @@ from tilewright.runtime import (
     find_device,
     kernel_cache,
     load_kernel,
+    record_launches,
 )
 
 STAGES = ("ttir", "ttgir", "llir", "ptx", "cubin")
 COLORS = {"works": "green", "absent": "yellow", "fault": "red"}
 
 app = typer.Typer(
-    help="Compile kernels, see what works on this machine, and look after the cache of compiled kernels.",
+    help="Compile kernels, profile them, see what works on this machine, and look after the cache of compiled kernels.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -99,6 +104,53 @@ def write(folder: Path, name: str, stages: dict[str, str | bytes]) -> None:
             typer.echo(str(path))
     except OSError as error:
         raise fail(str(error)) from None
+
+
+@app.command("profile", context_settings={"allow_interspersed_args": False})
+def profile_command(
+    script: Annotated[Path, typer.Argument(help="path/to/script.py", show_default=False)],
+    arguments: Annotated[list[str] | None, typer.Argument(help="what the script is given", show_default=False)] = None,
+    target: Annotated[str, typer.Option(help="what kernels are compiled for")] = "sm_90a",
+    sort: Annotated[str, typer.Option(help=f"line, or the largest first of {', '.join(PROFILE_COLUMNS)}")] = "line",
+    top: Annotated[int | None, typer.Option(min=1, help="the most lines of a kernel", show_default="all")] = None,
+) -> None:
+    """Run a script with its kernels on the emulator, and print what each cost by line. The status is the script's."""
+    if sort not in ("line", *PROFILE_COLUMNS):
+        raise fail(f"--sort takes line, {', '.join(PROFILE_COLUMNS)}; found {sort!r}", 2)
+    if not script.is_file():
+        raise fail(f"there is no Python file {str(script)!r}", 2)
+    try:
+        knobs.device = find_device(f"emulator:{target}").name
+    except TilewrightError as error:
+        raise fail(str(error)) from None
+    with record_launches() as recorder:
+        status = run_script(script, arguments or [])
+    sys.stdout.flush()
+    for profile in recorder.profiles:
+        typer.echo(f"\n{profile.table(sort, top)}")
+    if not recorder.profiles:
+        typer.echo("no kernel ran on the emulator", err=True)
+    raise typer.Exit(status)
+
+
+def run_script(script: Path, arguments: list[str]) -> int:
+    """Run a script as `python script.py arguments` would, to the exit status; its errors go to standard error."""
+    sys.argv[:] = [str(script), *arguments]
+    sys.path.insert(0, str(script.resolve().parent))
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as end:
+        if end.code is None or isinstance(end.code, int):
+            return end.code or 0
+        typer.echo(end.code, err=True)
+        return 1
+    except Exception as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != str(script):
+            trace = trace.tb_next  # the frames that led to the script are ours
+        traceback.print_exception(error.with_traceback(trace))
+        return 1
+    return 0
 
 
 @app.command()

@@ -55,7 +55,7 @@ def examine(number: int, triple: Triple) -> Examined:
 
 def traffic(counters: Counters) -> tuple[tuple[int, int], int, int]:
     """The wavefronts of writing and of reading, the conflicts, and how many instructions move matrices."""
-    rows = [(opcode, row) for opcode, _, row in counters.instructions if row.shared_requests]
+    rows = [(each.opcode, each.row) for each in counters.instructions if each.row.shared_requests]
     written, read = (sum(r.wavefronts for opcode, r in rows if opcode.startswith(kind)) for kind in ("st", "ld"))
     return (written, read), counters.total.conflicts, sum("matrix" in opcode for opcode, _ in rows)
 

@@ -17,14 +17,18 @@ if TYPE_CHECKING:
     from .frame import Frame, Index
     from .program import Program
 
+#: Of the words of a barrier's opcode those that say that a warp waits there.
+_WAITS = frozenset(("sync", "wait"))
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """The counts of one instruction, or of all instructions of a line.
 
     threads, warps: how many executed it; guarded instructions count for all. global_requests, sectors; shared_requests,
-    wavefronts, conflicts: see `traffic`. tensor: matrix instructions, by warp. waits: barriers a warp waited at. lanes:
-    how many threads accessed global or shared memory, guarded instructions only where their guard held.
+    wavefronts, conflicts: see `traffic`. tensor: matrix instructions, by warp. waits: barriers a warp waited at, of
+    mbarriers each try. lanes: how many threads accessed global or shared memory, guarded instructions only where their
+    guard held. store_requests, store_sectors: what of the global ones is stores, atomics among them.
     """
 
     threads: int = 0
@@ -37,33 +41,53 @@ class Row:
     tensor: int = 0
     waits: int = 0
     lanes: int = 0
+    store_requests: int = 0
+    store_sectors: int = 0
 
     def __add__(self, other: Row) -> Row:
         return Row(*(getattr(self, name) + getattr(other, name) for name in Row.__slots__))
 
 
 class Executed(NamedTuple):
-    """What the counters need to know of an instruction; `block` is its basic block, `accesses` are numbers."""
+    """An instruction, as far as counters need it: its basic block, the numbers of its accesses, and of its writes."""
 
     opcode: str
     family: str
     location: Location
     block: int
     accesses: tuple[int, ...]
+    writes: tuple[int, ...]
     tensor: bool
     waits: bool
+
+
+class Counted(NamedTuple):
+    """An instruction that was executed: its class, the place in the source that it comes from, and its counts."""
+
+    opcode: str
+    family: str
+    location: Location
+    row: Row
+
+
+def _waits(opcode: str, family: str) -> bool:
+    """Whether a warp waits there for others to arrive."""
+    base, *words = opcode.split(".")
+    return (family == "barrier" and not _WAITS.isdisjoint(words)) or (base == "mbarrier" and words[0].endswith("_wait"))
 
 
 def instructions_of(program: Program) -> tuple[Executed, ...]:
     """All instructions of a program."""
     accesses: dict[int, list[int]] = {}
+    writes: dict[int, list[int]] = {}
     for access in program.accesses:
-        accesses.setdefault(id(access.site.instruction), []).append(access.number)
+        for found in (accesses, writes) if access.writes else (accesses,):
+            found.setdefault(id(access.site.instruction), []).append(access.number)
     return tuple(
         Executed(
             instruction.opcode, form.family, program.location_of(instruction), block.number,
-            tuple(accesses.get(id(instruction), ())), tensor=form.family == "mma",
-            waits=form.family == "barrier" and "sync" in instruction.opcode.split("."),
+            tuple(accesses.get(id(instruction), ())), tuple(writes.get(id(instruction), ())),
+            tensor=form.family == "mma", waits=_waits(instruction.opcode, form.family),
         )
         for block in program.blocks
         for instruction, form, _ in block.instructions
@@ -88,10 +112,10 @@ class Counters:
     traffic: Traffic = field(default_factory=Traffic)
 
     @property
-    def instructions(self) -> list[tuple[str, Location, Row]]:
-        """For each instruction that was executed its opcode, place and counts, in the order of the text."""
+    def instructions(self) -> list[Counted]:
+        """Each instruction that was executed, in the order of the text."""
         traffic = self.traffic
-        found: list[tuple[str, Location, Row]] = []
+        found: list[Counted] = []
         for each in self.executed:
             threads, warps = self.blocks[each.block]
             if threads:
@@ -101,22 +125,23 @@ class Counters:
                 conflicts = wavefronts - int(traffic.phases[1, numbers].sum())
                 tensor, waits = warps * each.tensor, warps * each.waits
                 lanes = int(traffic.lanes[:, numbers].sum())
-                row = Row(threads, warps, far, sectors, near, wavefronts, conflicts, tensor, waits, lanes)
-                found.append((each.opcode, each.location, row))
+                stored = [int(counts[0, list(each.writes)].sum()) for counts in (traffic.requests, traffic.units)]
+                row = Row(threads, warps, far, sectors, near, wavefronts, conflicts, tensor, waits, lanes, *stored)
+                found.append(Counted(each.opcode, each.family, each.location, row))
         return found
 
     @property
     def total(self) -> Row:
         """All instructions together."""
-        return sum((row for _, _, row in self.instructions), Row())
+        return sum((each.row for each in self.instructions), Row())
 
     @property
     def lines(self) -> dict[Location, Row]:
         """By line of the source, columns and callers aside; in the order of the lines."""
         found: dict[Location, Row] = {}
-        for _, where, row in self.instructions:
-            line = Location(where.source, where.line, 0)
-            found[line] = found.get(line, Row()) + row
+        for each in self.instructions:
+            line = Location(each.location.source, each.location.line, 0)
+            found[line] = found.get(line, Row()) + each.row
         return dict(sorted(found.items(), key=lambda item: (item[0].source, item[0].line)))
 
     def table(self) -> str:

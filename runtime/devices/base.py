@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..artifact import Artifact, Request
 from ..grid import Extents
 from ..options import CompileOptions
+
+if TYPE_CHECKING:
+    from tilewright.interpreter import Counters
 
 
 class Device(Protocol):
@@ -47,9 +50,9 @@ class Device(Protocol):
 
     def launch(
         self, handle: Any, grid: Extents, payload: Sequence[Any], options: CompileOptions, stream: Any = None
-    ) -> None:
+    ) -> Counters | None:
         """Run every program of the grid on arguments that `memory` gave, or that the device `takes`.
 
-        A GPU queues them on the stream.
+        A GPU queues them on the stream. Returns what was executed where the device counts it.
         """
         ...

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.interpreter import load_ptx, run_ptx
+from tilewright.interpreter import Counters, load_ptx, run_ptx
 
 from ..arguments import ArrayArgument
 from ..artifact import Artifact
@@ -37,11 +37,11 @@ def parsed_ptx(artifact: Artifact) -> EmulatedKernel:
     return EmulatedKernel(module, artifact.name, facts["threads"], facts["dynamic_shared"], names, packers)
 
 
-def emulate(kernel: EmulatedKernel, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> None:
-    """Run the kernel on arguments in host memory. Raises InterpreterError when a thread fails."""
+def emulate(kernel: EmulatedKernel, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> Counters:
+    """Run the kernel on arguments in host memory: what it executed. Raises InterpreterError when a thread fails."""
     arguments = [
         host_buffer(name, part) if isinstance(part, ArrayArgument) else pack(part)
         for name, pack, part in zip(kernel.names, kernel.packers, payload, strict=True)
     ]
     block = (kernel.threads, 1, 1)
-    run_ptx(kernel.module, kernel.entry, grid, block, arguments, run_options(options), kernel.dynamic_shared)
+    return run_ptx(kernel.module, kernel.entry, grid, block, arguments, run_options(options), kernel.dynamic_shared)

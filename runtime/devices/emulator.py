@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._lazy import compiled, emulate, parsed_ptx, target_names
 from ..artifact import Artifact, Request
@@ -13,6 +13,9 @@ from ..errors import DeviceError, did_you_mean
 from ..grid import Extents
 from ..options import CompileOptions
 from ..staging import on_host
+
+if TYPE_CHECKING:
+    from tilewright.interpreter import Counters
 
 DEFAULT_TARGET = "sm_90a"
 
@@ -47,6 +50,6 @@ class EmulatorDevice:
 
     def launch(
         self, handle: Any, grid: Extents, payload: Sequence[Any], options: CompileOptions, stream: Any = None
-    ) -> None:
+    ) -> Counters:
         """Run the kernel, now: the host has no streams. Raises InterpreterError when a thread fails."""
-        emulate(handle, grid, payload, options)
+        return emulate(handle, grid, payload, options)

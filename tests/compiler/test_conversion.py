@@ -248,7 +248,7 @@ def opcodes(source: LinearLayout, target: LinearLayout, element: ScalarType, mac
     tile = PlacedTile(source.shape, source, 4)
     run = run_conversion(tile, PlacedTile(target.shape, target, 4), element, machine)
     assert run.wrong == 0 and run.counters.total.conflicts == 0
-    return {opcode for opcode, _, row in run.counters.instructions if row.shared_requests}
+    return {each.opcode for each in run.counters.instructions if each.row.shared_requests}
 
 
 @pytest.mark.parametrize(("index", "order", "form"), [(0, (1, 0), ""), (0, (0, 1), ".trans"), (1, (1, 0), ".trans"),

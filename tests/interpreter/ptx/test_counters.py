@@ -119,7 +119,8 @@ def test_lines() -> None:
     assert line(counters, 8) == {"threads": 512, "warps": 16, "shared_requests": 16, "wavefronts": 16, "lanes": 16}
     assert line(counters, 9) == {"threads": 512, "warps": 16, "waits": 16}
     assert line(counters, 10) == {"threads": 512, "warps": 16, "shared_requests": 16, "wavefronts": 64, "lanes": 512}
-    assert line(counters, 14) == {"threads": 256 * 5, "warps": 8 * 5, "global_requests": 8, "sectors": 32, "lanes": 256}
+    stored = {"global_requests": 8, "sectors": 32, "store_requests": 8, "store_sectors": 32}
+    assert line(counters, 14) == {"threads": 256 * 5, "warps": 8 * 5, "lanes": 256} | stored
     assert [where.line for where in counters.lines if where.source == "k"] == list(range(2, 15))
 
 
@@ -143,6 +144,37 @@ def test_named_barriers_count_waits_but_not_arrivals() -> None:
     *_, counters = KERNELS["producer"].run(KERNELS["producer"].text)
     assert (line(counters, 14)["waits"], line(counters, 7)["waits"]) == (2 * 2 * 6, 2 * 2 * 4)
     assert "waits" not in line(counters, 10)
+
+
+@pytest.mark.parametrize(
+    ("body", "waits"),
+    [
+        ("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;", 1),
+        ("bar.arrive 1, 64; bar.sync 0;", 1),
+        ("barrier.sync 2; fence.acq_rel.cta; membar.gl;", 1),
+        ("@%p mbarrier.init.shared::cta.b64 [s], 64; bar.sync 0; mbarrier.arrive.shared::cta.b64 %v, [s];"
+         "W: mbarrier.try_wait.shared::cta.b64 %q, [s], %v; @!%q bra W;", 2),
+    ],
+)  # fmt: skip
+def test_what_waits_for_others(body: str, waits: int) -> None:
+    counters = run(f"{HEAD} setp.eq.u32 %p, %t, 0; {body}", np.zeros(4, np.uint32), block=64, grid=2)
+    assert counters.total.waits == 2 * 2 * waits
+
+
+@pytest.mark.parametrize(
+    ("operation", "requests"),
+    [
+        ("ld.global.u32 %x, [%a];", (1, 0, 0)),
+        ("st.global.u32 [%a], 1;", (1, 1, 0)),
+        ("red.relaxed.gpu.global.add.u32 [%a], 1;", (1, 1, 0)),
+        ("atom.relaxed.gpu.global.exch.b32 %x, [%a], %t;", (1, 1, 0)),
+        ("cp.async.ca.shared.global [%s0], [%a], 4; cp.async.wait_all;", (1, 0, 1)),
+    ],
+)
+def test_stores_among_the_requests(operation: str, requests: tuple[int, int, int]) -> None:
+    total = run(f"{HEAD} setp.eq.u32 %p, %t, 0; @%p {operation}", aligned(np.zeros(4, np.uint32))).total
+    assert (total.global_requests, total.store_requests, total.shared_requests) == requests
+    assert (total.sectors, total.store_sectors) == requests[:2]
 
 
 def test_the_table() -> None:
