@@ -8,9 +8,12 @@ from .kernel_campaign import fuzz
 
 
 def seed_range(text: str) -> range:
-    """`a:b` as the seeds from a up to, but not including, b."""
+    """`a:b` as the seeds from a up to, but not including, b. Raises ArgumentTypeError where there is none."""
     first, _, last = text.partition(":")
-    return range(int(first), int(last or int(first) + 1))
+    seeds = range(int(first), int(last or int(first) + 1))
+    if not seeds:
+        raise argparse.ArgumentTypeError(f"no seed lies in {text}: a must be less than b in a:b")
+    return seeds
 
 
 def main() -> int:

@@ -198,10 +198,14 @@ class _Barriers:
         return bool(ordered) or (bool(others) and (others != {pointer} or not self.own_bytes(pointer)))
 
     def own_bytes(self, pointer: Value) -> bool:
-        """Whether each element of a tile of pointers has bytes and a thread of its own."""
-        if not isinstance(pointer.type, TileType) or pointer.type.layout is None:
+        """Whether each element of a tile of pointers has bytes and a thread of its own.
+
+        Contiguity is known for each dimension by itself: with two of them, `p + i[:, None] + j[None, :]` meets itself.
+        """
+        if not isinstance(pointer.type, TileType) or pointer.type.layout is None or pointer not in self.facts:
             return False
-        distinct = self.facts[pointer].contiguity == shape_of(pointer.type) if pointer in self.facts else False
+        shape = shape_of(pointer.type)
+        distinct = self.facts[pointer].contiguity == shape and sum(extent > 1 for extent in shape) <= 1
         return distinct and slots(pointer.type.layout).replica_mask == 0
 
     def part(self, maker: Operation) -> Part:

@@ -32,7 +32,7 @@ from ..choices import RecordedChoices
 from ..generator import generate_kernel
 from ..kernels import REFUSALS, TARGETS, compiler_options
 from ..launches import Launch, launched
-from .sites import ORDERING, Site, replaced, sites_of
+from .sites import KINDS, ORDERING, Site, replaced, sites_of
 
 Arguments = Sequence[Any]
 READS = frozenset((Effect.READ, Effect.READ_WRITE))
@@ -319,7 +319,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table for generated kernels. Status 1 where a mutant survived."""
     parser = argparse.ArgumentParser(prog="python -m tilewright.difftest.mutants.deletion", description=__doc__)
     parser.add_argument("--seeds", type=seed_range, required=True, help="a:b, or one seed")
-    parser.add_argument("--kinds", nargs="*", default=ORDERING, help="what to leave out; all that orders if not given")
+    parser.add_argument(
+        "--kinds", nargs="+", default=ORDERING, choices=KINDS, help="what to leave out; all that orders if not given"
+    )
     given = parser.parse_args(arguments)
     survived = 0
     for line in table(generated(given.seeds, given.kinds)):

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 BARRIER, WAIT, COMMIT, FENCE, SWIZZLE, MASK = "barrier", "wait", "commit", "fence", "swizzle", "mask"
+KINDS = (BARRIER, WAIT, COMMIT, FENCE, SWIZZLE, MASK)
 #: What orders accesses. Without one of these a kernel does the same work, sooner.
 ORDERING = (BARRIER, WAIT, COMMIT, FENCE)
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright
+import tilewright.language as tl
 from tests.compiler.building import Kernel
 from tests.compiler.emulated import launch
 from tilewright.compiler import TARGETS, compile_module
@@ -64,3 +66,31 @@ def test_bits_arrive_as_they_left(element: IntType | FloatType, filling: str) ->
         if byte_width(element) > 1:  # 8 elements a thread, or 32: at 8 bytes and more in vectors, however it is sliced
             assert re.search(r"ld\.global\.v[24]\.b(32|64)", str(compiled.stages["ptx"]))
     assert results[0].tobytes() == results[1].tobytes() == results[2].tobytes()
+
+
+@tilewright.jit
+def meets_itself(p, out, N: tl.constexpr, LATER: tl.constexpr):
+    """Elements of one tile of pointers have the same address along each diagonal."""
+    i, j = tl.arange(0, N)[:, None], tl.arange(0, N)[None, :]
+    q = p + i + j
+    first = (i == 0) | (j == N - 1)
+    if LATER:
+        before = tl.load(q)
+        tl.store(q, before * 100 + 1, mask=first)
+        tl.store(out + i * N + j, before)
+    else:
+        tl.store(q, (i + j) * 10.0, mask=first)
+        tl.store(out + i * N + j, tl.load(q))
+
+
+@pytest.mark.parametrize("num_warps", [1, 4, 8])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_tile_of_pointers_that_meets_itself_is_no_proof_of_order(num_warps: int, later: bool) -> None:
+    size = 32
+    given = np.arange(2 * size - 1, dtype=np.float32)
+    diagonal = np.add.outer(np.arange(size), np.arange(size))
+    out = np.zeros((size, size), np.float32)
+    meets_itself.on("emulator:sm_90a")[(1,)](given, out, N=size, LATER=later, num_warps=num_warps)
+    assert np.array_equal(out, diagonal if later else 10 * diagonal)
+    changed = np.arange(2 * size - 1)
+    assert np.array_equal(given, 100 * changed + 1 if later else 10 * changed)

@@ -132,3 +132,13 @@ def test_the_command_prints_a_table_of_generated_kernels(capsys: pytest.CaptureF
     lines = capsys.readouterr().out.splitlines()
     assert status == 0 and lines[0].split() == ["seed", "1", "2", "barrier", "2", "RaceError"]
     assert lines[1].startswith("all ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(["--seeds", "5:2"], "no seed lies in 5:2"), (["--seeds", "0", "--kinds", "foo"], "invalid choice: 'foo'")],
+)
+def test_what_selects_nothing_is_refused(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2 and said in capsys.readouterr().err
