@@ -51,7 +51,7 @@ test: lint
 	$(PY) -m pytest -n $(JOBS) -q -m "not slow and not gpu"
 
 deep: $(READY)
-	$(PY) -m pytest -n $(JOBS) -q -m slow --hypothesis-profile=deep
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -q -m slow --hypothesis-profile=deep
 
 # Triton's interpreter fails on NumPy 2.4 and later and takes torch tensors only, so the comparison has its own pins.
 TRITON := .venv-triton
