@@ -46,6 +46,12 @@ def rows_of_bf16(case: Callable[..., Case], num_warps: int) -> Case:
     return tuned(case(8192, 8192, element=BF16), num_warps=num_warps)
 
 
+def product(tiles: tuple[int, int, int], **options: int) -> Case:
+    """A product of 4096x4096 matrices in f16, in tiles of this size along M, N and K."""
+    case = cases.matmul(4096, 4096, 4096, *tiles)
+    return tuned(replace(case, name=f"matmul 4096x4096x4096, tiles {'x'.join(map(str, tiles))}"), **options)
+
+
 #: What is measured: every case runs under each system that compiles it.
 CASES: tuple[Callable[[], Case], ...] = (
     lambda: cases.add(2**20),
@@ -58,8 +64,9 @@ CASES: tuple[Callable[[], Case], ...] = (
     lambda: tuned(cases.softmax(4096, 8192, 4096), num_warps=4),
     lambda: tuned(cases.layernorm(4096, 8192), num_warps=4),
     *(partial(rows_of_bf16, case, warps) for case in ROWS for warps in (4, 8, 16)),
-    lambda: tuned(cases.matmul(4096, 4096, 4096, 128, 128, 64), num_warps=4, num_stages=3),
-    lambda: tuned(cases.matmul(4096, 4096, 4096, 128, 256, 64), num_warps=8, num_stages=3),
+    lambda: product((128, 128, 64), num_warps=4, num_stages=3),
+    lambda: product((128, 256, 64), num_warps=8, num_stages=3),
+    lambda: product((128, 256, 32), num_warps=8, num_stages=4),
     lambda: tuned(cases.attention(8, 4096, 64, 128, 64, False), num_warps=4, num_stages=2),
     lambda: tuned(cases.attention(8, 4096, 128, 128, 64, False), num_warps=8, num_stages=2),
 )

@@ -24,6 +24,7 @@ from .passes.large_tiles import refuse_large_tiles
 from .passes.layouts import assign_layouts
 from .passes.licm import licm
 from .passes.pipelining import pipeline
+from .passes.prefetch import prefetch
 from .passes.reductions import expand_reductions
 from .passes.trees import record_trees
 
@@ -54,14 +55,18 @@ GPU_PASSES: tuple[Pass, ...] = (
     fold,  # the first rounds are those of known numbers
     cse,  # and have much in common
     dce,
+    prefetch,  # once the loop is what it will be; only shared memory is left to be given out
     record_trees,  # layouts are final, and with them the order in which reductions add up
     allocate,  # shared memory for what needs some
     barriers,  # the order of a program's accesses, across its threads
 )
 #: The passes that may change how results round: after them a module is compared with the one before by the contracts
 #: of its operations, after all others bit for bit. Sums are the real ones, rounded once, until they are reductions of
-#: additions, which add up by pairs until it is recorded in which order.
-ROUNDING_PASSES: frozenset[str] = frozenset(each.__name__ for each in (contract, expand_reductions, record_trees))
+#: additions, which add up by pairs until it is recorded in which order. A dot rounds once for each step that it is made
+#: in.
+ROUNDING_PASSES: frozenset[str] = frozenset(
+    each.__name__ for each in (contract, expand_reductions, prefetch, record_trees)
+)
 
 
 @dataclass(slots=True)

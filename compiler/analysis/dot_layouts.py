@@ -22,6 +22,7 @@ from tilewright.lang import (
     LinearLayout,
     Operation,
     ScalarType,
+    byte_width,
     element_of,
     shape_of,
     tile_layouts,
@@ -56,6 +57,9 @@ INSTRUCTIONS: dict[ScalarType, Mma] = {
 }
 #: The first generation whose `mma.sync` takes 8-bit floats, and the formats that it takes.
 FP8_SM, FP8_NAMES = 89, ("f8e4m3fn", "f8e5m2")
+#: The generation whose instruction adds products of 8-bit floats with fewer bits than f32 has. Those after it have no
+#: such instruction; the assembler writes one of f16 for it.
+SHORT_SUMS = 89
 #: What f32 operands enter the instruction as. `ieee` is for multiply-adds.
 F32_PARTS: dict[str, ScalarType] = {"tf32": F32, "tf32x3": F32, "bf16x3": BF16, "bf16x6": BF16}
 #: The most elements of its operands that a thread holds at once for plain multiply-adds.
@@ -85,6 +89,18 @@ def instruction_of(operation: Operation, target: Target) -> Mma | None:
     *_, m, k = shape_of(operation.operands[0].type)
     n = shape_of(operation.operands[1].type)[-1]
     return found if m >= found.m and n >= found.n and k >= found.k else None
+
+
+def adds_short(operation: Operation, target: Target) -> bool:
+    """Whether the instruction of a dot adds with fewer bits than its result has: see `max_imprecise`."""
+    left, _, result = (element_of(operand.type) for operand in operation.operands)
+    return byte_width(left) == 1 and result == F32 and target.sm == SHORT_SUMS
+
+
+def is_chain(operation: Operation, target: Target) -> bool:
+    """Whether each product along K is added to what the one before it gave: no sums are made apart."""
+    whole = element_of(operation.operands[0].type) != F32 or operation.attributes["precision"] == "tf32"
+    return whole and not adds_short(operation, target)
 
 
 @dataclass(frozen=True, slots=True)

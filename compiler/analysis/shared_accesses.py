@@ -7,10 +7,10 @@ and one for each bit of the register's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
-from tilewright.lang import LinearLayout, f2
+from tilewright.lang import LinearLayout, f2, tile_layouts
 
 from .placement import REGISTER, columns, slots, thread_columns
 
@@ -45,6 +45,16 @@ def store_access(memory: LinearLayout, layout: LinearLayout, size: int, stmatrix
 def load_access(memory: LinearLayout, layout: LinearLayout, size: int) -> Access:
     """How a tile is read."""
     return matrices(memory, layout, size) or vectors(memory, layout, size)
+
+
+@cache
+def part_access(memory: LinearLayout, layout: LinearLayout, first: tuple[int, ...], size: int) -> Access:
+    """How a part of a tile is read, in a layout of its own: that which begins at `first`, a multiple of its extents;
+    the whole tile for ()."""
+    dims = dict(tile_layouts.tile_dims(memory.shape))
+    access = load_access(memory, LinearLayout.from_bases(layout.bases, dims), size)
+    (start,), _ = images(memory, LinearLayout.from_bases({REGISTER: [first]}, dims), size) if first else ((0,), ())
+    return replace(access, offsets=tuple(offset ^ start for offset in access.offsets))
 
 
 @cache

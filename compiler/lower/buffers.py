@@ -12,9 +12,9 @@ from tilewright.lang import LinearLayout, Operation, ScalarType, Value, byte_wid
 
 from ..analysis.accesses import pointee, run_length
 from ..analysis.buffers import dot_ahead, home, stage_bytes, stage_of
+from ..analysis.constants import constant_of
 from ..analysis.placement import layout_of, slots
-from ..analysis.shared_accesses import Access, vectors
-from ..passes.fold import constant_of
+from ..analysis.shared_accesses import Access, part_access, vectors
 from .context import Lowering
 from .memory import CLOBBER, both, masked_load, plain_load, store_words, words_for
 from .registry import lowers
@@ -59,8 +59,10 @@ def _local_load(to: Lowering, operation: Operation) -> None:
     buffer, index = operation.operands
     layout, memory = layout_of(operation.result.type), layout_of(buffer.type)
     assert layout is not None and memory is not None
-    base = stage_address(to, buffer, index)
-    tile = LoadedTile(to, base, stage_of(memory), layout, element_of(buffer.type))
+    first = operation.attributes["first"]
+    assert isinstance(first, tuple)
+    access = part_access(stage_of(memory), layout, first, byte_width(element_of(buffer.type)))
+    tile = LoadedTile(to, stage_address(to, buffer, index), access, element_of(buffer.type))
     only_for_a_dot = [user for user, _ in operation.result.uses] == [dot_ahead(operation)]
     to.values[operation.result] = tile if only_for_a_dot else tuple(tile)
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.lang import Block, IntType, Operation, Value, element_of
+from tilewright.lang import Block, IntType, Operation, Value, byte_width, element_of
 
 from .context import Lowering
+from .memory import Words, pack, unpack, words_for
 from .registry import lowers, source_element
 from .text import llvm_type
+
+#: The bytes of a register.
+WORD = 4
 
 
 def incoming(to: Lowering, values: Sequence[Value]) -> list[str]:
@@ -107,6 +111,37 @@ def _rounds(to: Lowering, type_: str, any_: str, distance: str, step: str) -> st
     return to.text.value(f"select i1 {any_}, {type_} {more}, {type_} 0")
 
 
+class Carried:
+    """The registers that hold what a `for` carries: one for each element; or for what is only ever an operand of matrix
+    instructions the words that these take, which would be taken apart and put together in every round."""
+
+    def __init__(self, to: Lowering, arguments: Sequence[Value], like: Sequence[Value]) -> None:
+        self.to = to
+        self.held: list[tuple[int, Words | None]] = []
+        self.types: list[str] = []
+        for argument, other in zip(arguments, like, strict=True):
+            element, count = element_of(argument.type), len(to.values[other])
+            operand = argument.uses and all(user.name == "dot" and index < 2 for user, index in argument.uses)
+            words = words_for(element, count) if operand and byte_width(element) < WORD else None
+            self.held.append((words.count if words else count, words))
+            self.types += [words.type if words else llvm_type(element)] * self.held[-1][0]
+
+    def registers(self, values: Sequence[Value]) -> list[str]:
+        """What holds some values, in a row."""
+        found: list[str] = []
+        for value, (_, words) in zip(values, self.held, strict=True):
+            registers = self.to.values[value]
+            found += pack(self.to, words, registers) if words else registers
+        return found
+
+    def bind(self, values: Sequence[Value], registers: Sequence[str]) -> None:
+        """Give registers in a row to values."""
+        rest = list(registers)
+        for value, (count, words) in zip(values, self.held, strict=True):
+            mine, rest = rest[:count], rest[count:]
+            self.to.values[value] = tuple(unpack(self.to, words, mine) if words else mine)
+
+
 @lowers("for")
 def _for(to: Lowering, operation: Operation) -> None:
     """Count the rounds down, so that no bound can overflow; the induction variable wraps as the language says."""
@@ -120,26 +155,27 @@ def _for(to: Lowering, operation: Operation) -> None:
         if narrow
         else start
     )
-    inits = operation.operands[3:]
+    carried = Carried(to, body.arguments[1:], operation.operands[3:])
     head, inside, done = text.label("for"), text.label("body"), text.label("done")
+    before = [rounds, first, *carried.registers(operation.operands[3:])]
     entry = text.current
     text.jump(head)
     text.begin(head)
-    phis = Phis(to, [type_, type_, *types_of(to, operation.results, inits)])
-    left, induction, *carried = phis.names
-    bind(to, body.arguments[1:], inits, carried)
+    phis = Phis(to, [type_, type_, *carried.types])
+    left, induction, *registers = phis.names
     text.branch(text.value(f"icmp ne {type_} {left}, 0"), inside, done)
     text.begin(inside)
+    carried.bind(body.arguments[1:], registers)
     to.values[body.arguments[0]] = (text.value(f"trunc {type_} {induction} to {width}") if narrow else induction,)
     to.block(body)
     text.at(operation.location)
     after = [text.value(f"sub {type_} {left}, 1"), text.value(f"add {type_} {induction}, {step}")]
-    after += incoming(to, body.terminator.operands)
+    after += carried.registers(body.terminator.operands)
     last = text.current
     text.jump(head)
-    phis.close((entry, [rounds, first, *incoming(to, inits)]), (last, after))
+    phis.close((entry, before), (last, after))
     text.begin(done)
-    bind(to, operation.results, inits, carried)
+    carried.bind(operation.results, registers)
 
 
 @lowers("while")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tilewright.lang import F16, F32, F64, I8, Operation, Value, byte_width, element_of
+from tilewright.lang import F16, F32, F64, I8, Operation, Value, element_of
 
-from ..analysis.dot_layouts import Mma, instruction_of
+from ..analysis.dot_layouts import Mma, adds_short, instruction_of, is_chain
 from ..analysis.placement import layout_of, slots
 from .context import Lowering
 from .dot_parts import PARTS, Split, finite_or_zero
@@ -25,10 +25,6 @@ PTX_NAMES = {
     "f8e4m3fn": "e4m3",
     "f8e5m2": "e5m2",
 }
-#: The generation whose instruction adds products of 8-bit floats with fewer bits than f32 has: see `max_imprecise`.
-#: Those after it have no such instruction; the assembler writes one of f16 for it.
-SHORT_SUMS = 89
-
 
 #: For each instruction along K the fragments of `a` and of `b`, each with its parts.
 Factors: TypeAlias = list[tuple[list[list[str]], list[list[str]]]]
@@ -51,7 +47,7 @@ def _matrix(to: Lowering, operation: Operation) -> None:
     # Step by step along K; sums that are made apart need all steps of a result together. The fragments of a step are
     # asked for one step ahead. What was left for the dot comes after those of the first two, which need no wait for it,
     # and not later, where registers would hold its addresses for long.
-    rounds = [[step] for step in steps] if code.is_chain else [steps]
+    rounds = [[step] for step in steps] if is_chain(operation, to.target) else [steps]
     factors: list[list[Factors]] = []
     for number in range(len(rounds)):
         for some in rounds[len(factors) : number + 2]:
@@ -113,15 +109,10 @@ class _Instruction:
         self.operand = ("double", "d") if left == F64 else ("i32", "r")
         self.packed = result == F16
         self.apart = 0
-        if byte_width(left) == 1 and result == F32 and to.target.sm == SHORT_SUMS:
+        if adds_short(operation, to.target):
             most = operation.attributes["max_imprecise"]
             assert isinstance(most, int)
             self.apart = max(1, most // mma.k)
-
-    @property
-    def is_chain(self) -> bool:
-        """Whether each product is added to what the one before it gave."""
-        return not self.apart and not (self.split and self.split.small)
 
     def words(self, group: list[str]) -> list[str]:
         """What one register of a fragment holds: neighbours packed. For f32 one for each part."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from tilewright.lang import IntType, Operation, PointerType, ScalarType, Value, byte_width
 
 from ..analysis.accesses import pointee, run_length
-from ..passes.fold import constant_of
+from ..analysis.constants import constant_of
 from .context import Lowering
 from .formats import code_of
 from .pairs import elements_of, word_of

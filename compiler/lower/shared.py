@@ -72,17 +72,15 @@ def load_tile(
     to: Lowering, base: str, memory: LinearLayout, layout: LinearLayout, element: ScalarType
 ) -> tuple[str, ...]:
     """A thread's registers from a buffer at `base`."""
-    return tuple(LoadedTile(to, base, memory, layout, element))
+    return tuple(LoadedTile(to, base, load_access(memory, layout, byte_width(element)), element))
 
 
 class LoadedTile(Sequence[str]):
     """A thread's registers from a buffer at `base`, each group of them loaded where one is first asked for."""
 
-    def __init__(
-        self, to: Lowering, base: str, memory: LinearLayout, layout: LinearLayout, element: ScalarType
-    ) -> None:
+    def __init__(self, to: Lowering, base: str, access: Access, element: ScalarType) -> None:
         self.element = element
-        self.access = load_access(memory, layout, byte_width(element))
+        self.access = access
         self.addresses = Addresses(to, base, self.access)
         self.group_of = {register: number for number, group in enumerate(self.access.groups) for register in group}
         self.known: dict[int, str] = {}

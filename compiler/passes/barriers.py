@@ -13,7 +13,8 @@ thread, as writes of a single element are. In front of an atomic that releases t
 that acquires until there is another access, since the order is that of the program and not of a thread.
 
 Shared memory is told apart by its bytes. Operations with scratch memory write it, make all threads wait, and read it;
-so whoever writes the same bytes next must wait until these reads are done. What an asynchronous copy writes is there
+so whoever writes the same bytes next must wait until these reads are done. Stages of a buffer are told apart where
+their numbers differ (`analysis/stages.py`). What an asynchronous copy writes is there
 once its thread has waited for it, and for other threads after the next barrier: its accesses count as those of the
 `async_wait`. Whoever makes such copies sees to it that each is waited for before its buffer goes. Where threads read
 from a buffer only what they have copied there themselves, none waits for another.
@@ -21,6 +22,7 @@ from a buffer only what they have copied there themselves, none waits for anothe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -44,19 +46,46 @@ from tilewright.lang import (
 from ..analysis.axis import AxisInfo, axis_analysis
 from ..analysis.buffers import buffer_bytes, home, is_buffer, stage_of
 from ..analysis.coalesce import WARP_SIZE
+from ..analysis.constants import constant_of
 from ..analysis.placement import layout_of, slots
 from ..analysis.scratch import scratch_bytes
 from ..analysis.shared_accesses import load_access
+from ..analysis.stages import carried_stages, differ
 
 READS = frozenset((Effect.READ, Effect.READ_WRITE))
 WRITES = frozenset((Effect.WRITE, Effect.READ_WRITE))
-Span = tuple[int, int]
-#: A span of shared memory, and the buffer that lies there if no thread touches what is another's in it.
-Part = tuple[Span, Operation | None]
 #: In the place of a pointer: through any, but by the first thread of the program alone.
 ALONE: Literal["alone"] = "alone"
 Through = Value | Literal["alone"] | None
 RELEASES, ACQUIRES = frozenset(("release", "acq_rel")), frozenset(("acquire", "acq_rel"))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Bytes of shared memory: a span; of which buffer, if they are one's, and of which stage of it, if of only one; and
+    whether no thread touches what is another's there."""
+
+    first: int
+    stop: int
+    buffer: Operation | None = None
+    stage: Value | None = None
+    private: bool = False
+
+    def meets(self, other: Part) -> bool:
+        """Whether a thread may touch here what another touched there."""
+        if self.stop <= other.first or other.stop <= self.first:
+            return False
+        if self.buffer is None or self.buffer is not other.buffer:
+            return True
+        return not self.private and (self.stage is None or other.stage is None or not differ(self.stage, other.stage))
+
+    def renamed(self, olds: Sequence[Value], news: Sequence[Value]) -> set[Part]:
+        """The part as it is called where some stages have new names. A stage that has none is any."""
+        if self.stage is None:
+            return {self}
+        names = [new for old, new in zip(olds, news, strict=True) if old is self.stage]
+        kept = [] if constant_of(self.stage) is None else [self.stage]
+        return {replace(self, stage=name) for name in names or kept or [None]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +99,22 @@ class Pending:
     shared_reads: frozenset[Part] = frozenset()
     shared_writes: frozenset[Part] = frozenset()
 
-    def forgetting(self) -> Pending:
-        """The same accesses seen from the next round of a loop, in which values have changed."""
+    def forgetting(self, olds: Sequence[Value] = (), news: Sequence[Value] = ()) -> Pending:
+        """The same accesses seen from the next round of a loop, in which values have changed, and stages have new
+        names."""
         reads, writes, acquired = (
             frozenset(each if each == ALONE else None for each in some)
             for some in (self.reads, self.writes, self.acquired)
         )
-        return replace(self, reads=reads, writes=writes, acquired=acquired)
+        return replace(self, reads=reads, writes=writes, acquired=acquired).renamed(olds, news)
+
+    def renamed(self, olds: Sequence[Value] = (), news: Sequence[Value] = ()) -> Pending:
+        """The same accesses where stages have new names."""
+        reads, writes = (
+            frozenset(new for part in some for new in part.renamed(olds, news))
+            for some in (self.shared_reads, self.shared_writes)
+        )
+        return replace(self, shared_reads=reads, shared_writes=writes)
 
     def __or__(self, other: Pending) -> Pending:
         return Pending(
@@ -90,8 +128,7 @@ class Pending:
     def meets(self, part: Part, writes: bool) -> bool:
         """Whether an access to shared memory must wait for one of these."""
         others = self.shared_writes | self.shared_reads if writes else self.shared_writes
-        (first, stop), own = part
-        return any(first < end and start < stop and (own is None or own is not its) for (start, end), its in others)
+        return any(part.meets(other) for other in others)
 
 
 #: Operations on buffers that touch shared memory, or that make what was done to it count.
@@ -143,7 +180,7 @@ class _Barriers:
         assert isinstance(start, int)
         if start < 0 or operation.name == "local_alloc":
             return pending
-        part: Part = (start, start + scratch_bytes(operation, self.num_warps)), None
+        part = Part(start, start + scratch_bytes(operation, self.num_warps))
         if pending.meets(part, writes=True):
             self.insert(operation)
         return Pending(shared_reads=frozenset((part,)))
@@ -152,7 +189,8 @@ class _Barriers:
         """An operation on buffers. A copy reads and writes until it is waited for, but what it reads must be there now,
         and what was done with the bytes that it writes must be over."""
         copies, waits, reads = (operation.name == name for name in ("async_copy", "async_wait", "local_load"))
-        parts = frozenset(self.part(home(each)) for each in operation.operands if is_buffer(each.type))
+        stage = None if waits else operation.operand("index")
+        parts = frozenset(self.part(home(each), stage) for each in operation.operands if is_buffer(each.type))
         late = not waits and any(pending.meets(part, writes=not reads) for part in parts)
         if late or (copies and self.conflicts(operation.operands[0], pending, reads=True, writes=False)):
             self.insert(operation)
@@ -166,9 +204,15 @@ class _Barriers:
     def loop(self, operation: Operation, pending: Pending) -> Pending:
         """Twice round, the second time with what the first leaves behind; not going round at all leaves `pending`."""
         (body,) = operation.regions
-        once = self.block(body, pending)
-        again = self.block(body, pending | once.forgetting())
-        return pending | once | again
+        stages = carried_stages(operation)
+        arguments, inits, ends = (
+            [values[index] for index in stages]
+            for values in (body.arguments[1:], operation.operands[3:], body.terminator.operands)
+        )
+        entering = pending.renamed(inits, arguments)
+        once = self.block(body, entering)
+        again = self.block(body, entering | once.forgetting(ends, arguments))
+        return pending | (once | again).renamed()
 
     def whilst(self, operation: Operation, pending: Pending) -> Pending:
         before, after = operation.regions
@@ -208,11 +252,11 @@ class _Barriers:
         distinct = self.facts[pointer].contiguity == shape and sum(extent > 1 for extent in shape) <= 1
         return distinct and slots(pointer.type.layout).replica_mask == 0
 
-    def part(self, maker: Operation) -> Part:
+    def part(self, maker: Operation, stage: Value | None) -> Part:
         """The bytes of a buffer."""
         start = maker.attributes["scratch"]
         assert isinstance(start, int)
-        return (start, start + buffer_bytes(maker)), maker if maker in self.private else None
+        return Part(start, start + buffer_bytes(maker), maker, stage, maker in self.private)
 
     def is_alone(self, pointer: Value) -> bool:
         """Whether all threads hold the same elements, which are then the first one's to write."""
@@ -254,6 +298,6 @@ def threads_of(operation: Operation) -> LinearLayout | None:
 def is_plain(maker: Operation, layout: LinearLayout | None) -> bool:
     """Whether each thread reads elements of its own by itself."""
     memory = layout_of(maker.result.type)
-    if layout is None or memory is None or slots(layout).replica_mask:
+    if layout is None or memory is None or slots(layout).replica_mask or layout.shape != memory.shape[1:]:
         return False
     return not load_access(stage_of(memory), layout, byte_width(element_of(maker.result.type))).matrix

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from tilewright.lang import OPS, Builder, FloatType, Module, Operation, Value, element_of
 
-from .fold import constant_of
+from ..analysis.constants import constant_of
 
 SUMS = frozenset(("add_f", "sub_f"))
 

@@ -29,12 +29,9 @@ from tilewright.lang import (
     element_of,
 )
 
+from ..analysis.constants import constant_of, signed
+
 SPREADING = frozenset(("splat", "broadcast", "expand_dims", "reshape", "permute"))
-
-
-def _signed(value: int, width: int) -> int:
-    value &= (1 << width) - 1
-    return value - (1 << width) if value >> (width - 1) else value
 
 
 #: What a pure integer op gives on known operands, from their signed values and width; rows that may divide by zero or
@@ -93,16 +90,6 @@ def _fold_block(block: Block) -> bool:
     return changed
 
 
-def constant_of(value: Value) -> int | float | None:
-    """The literal that a value is, signed for integers; None when it is none."""
-    producer = value.producer
-    if producer is None or producer.name != "constant":
-        return None
-    literal: Any = producer.attributes["value"]
-    element = element_of(value.type)
-    return _signed(literal, element.width) if isinstance(element, IntType) else literal
-
-
 def _fold_operation(operation: Operation) -> bool:
     if operation.name == "if":
         return _fold_if(operation)
@@ -135,7 +122,7 @@ def _computed(operation: Operation, literals: Sequence[Any]) -> int | float | No
     function = FOLDS.get(operation.name)
     if function is None or not isinstance(element, IntType) or not isinstance(source, IntType):
         return None
-    return _signed(int(function(source.width, *literals)), element.width)
+    return signed(int(function(source.width, *literals)), element.width)
 
 
 def _identity(operation: Operation, literals: Sequence[Any]) -> Value | None:

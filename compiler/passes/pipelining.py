@@ -33,9 +33,9 @@ from tilewright.lang import Effect, IntType, Module, Operation, Trait, Value, by
 
 from ..analysis.accesses import pointee, run_length
 from ..analysis.axis import AxisInfo, axis_analysis
+from ..analysis.constants import constant_of
 from ..analysis.placement import layout_of
 from ..targets import target_named
-from .fold import constant_of
 from .rounds import Plan, rewrite
 
 #: What a loaded value may pass through on its way to a dot, beside elementwise operations.

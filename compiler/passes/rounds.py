@@ -24,10 +24,10 @@ from tilewright.lang import (
 )
 
 from ..analysis.buffers import copied_layout, staged
+from ..analysis.constants import constant_of
 from ..analysis.placement import layout_of
 from ..clone import Values, clone_operation
 from .carried import end_with, move
-from .fold import constant_of
 
 
 @dataclass(frozen=True, slots=True)

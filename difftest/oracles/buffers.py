@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
+from math import prod
+from typing import Any
 
-from tilewright.lang import Operation
+from tilewright.lang import Operation, shape_of
 
 from ..storage import Codes
 from .memory import Buffers, pointee_of
@@ -37,9 +40,13 @@ def _store(buffers: Buffers, operation: Operation, operands: Sequence[Codes]) ->
 
 def _load(buffers: Buffers, operation: Operation, operands: Sequence[Codes]) -> Sequence[Codes]:
     buffer, (index,) = operands
-    count = count_of(operation.result.type)
-    first = index * count % len(buffer)
-    return (buffer[first : first + count],)
+    _, *extents = shape_of(operation.operands[0].type)
+    start = index * prod(extents) % len(buffer)
+    first: Any = operation.attributes["first"] or (0,) * len(extents)
+    part = shape_of(operation.result.type)
+    along = [range(at, at + extent) for at, extent in zip(first, part, strict=True)]
+    places = [sum(i * prod(extents[axis + 1 :]) for axis, i in enumerate(at)) for at in product(*along)]
+    return (tuple(buffer[start + place] for place in places),)
 
 
 #: (buffers in global memory, operation, operands) -> results.

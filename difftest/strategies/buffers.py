@@ -57,12 +57,24 @@ class _Buffer:
         sketch.emit("async_commit")
 
     def finish(self) -> Case:
-        """Read what is in every stage."""
+        """Read what is in every stage, or a part of it."""
         (self.value,) = self.sketch.emit("async_wait", (self.value,), pending=0).results
         for stage in range(self.stages):
-            tile = self.sketch.value("local_load", (self.value, self.sketch.integer(stage)))
-            self.sketch.write(f"out{stage}", self.places, tile)
+            where = (self.value, self.sketch.integer(stage))
+            if self.choices.boolean():
+                tile, places = self.sketch.value("local_load", where), self.places
+            else:
+                shape, first = self.part()
+                tile = self.sketch.value("local_load", where, TileType(shape, self.element), first=first)
+                places = self.sketch.places(shape, self.choices.boolean())
+            self.sketch.write(f"out{stage}", places, tile)
         return self.sketch.finish()
+
+    def part(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The shape of a part of a stage, and its first element."""
+        shape = tuple(self.choices.sample([1 << bit for bit in range(most.bit_length())]) for most in self.shape)
+        extents = zip(self.shape, shape, strict=True)
+        return shape, tuple(self.choices.integer(0, most // some - 1) * some for most, some in extents)
 
 
 def buffers(row: str, choices: Choices) -> Case:

@@ -7,7 +7,7 @@ barrier in between, gets a DistributionError.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -18,6 +18,7 @@ from tilewright.lang import Operation, TileType, Value, byte_width, element_of
 from ..batch import Batch, Index
 from ..errors import DistributionError
 from ..meanings import Prepare, Runner
+from ..meanings.buffers import part_of_stage
 from ..meanings.memory import load
 from ..meanings.tables import int_attribute
 from ..values import Array, dense, storage, widened
@@ -43,6 +44,13 @@ class Stages:
         first = offsets_of(type_.layout).reshape(type_.shape[0], -1) * size
         cells = first[:, :, None] + np.arange(size)
         return cls(operation, buffer, size, cells.reshape(type_.shape[0], -1))
+
+    def only(self, part: tuple[slice, ...]) -> Stages:
+        """The stages cut down to a part of each."""
+        type_ = self.buffer.type
+        assert isinstance(type_, TileType)
+        cells = self.cells.reshape(*type_.shape, self.size)[(slice(None), *part)]
+        return replace(self, cells=cells.reshape(type_.shape[0], -1))
 
     def at(self, batch: BlockBatch, held: Array, index: Array) -> Access:
         """A stage of the newest version. Raises DistributionError."""
@@ -108,6 +116,12 @@ class Access:
         self.stages.refuse(self.batch, late, "written, with no barrier since another thread read it")
         shared.writer[at], shared.written[at], shared.group[at] = writer, now, group
 
+    def excuse(self) -> None:
+        """Let what was never written be read all the same: a copy that was not wanted left it so."""
+        group = self.batch.shared.group
+        at = self.rows, self.cells
+        group[at] = np.where(group[at] == POISON, SETTLED, group[at])
+
     def arrived(self, verb: str) -> None:
         group = self.batch.shared.group[self.rows, self.cells]
         self.stages.refuse(self.batch, group > SETTLED, f"{verb} before the copy into it was waited for")
@@ -171,6 +185,7 @@ def local_load(operation: Operation) -> Runner:
     buffer, result = operation.operands[0], operation.result
     stages, places, dtype = Stages.of(operation, buffer), placed(result.type), storage(element_of(result.type))
     assert places is not None
+    stages = stages.only(part_of_stage(operation))
     reader = threads_of(places, stages.size, several=True)
 
     def run(batch: BlockBatch, held: Array, index: Array) -> Array:
@@ -189,7 +204,9 @@ def async_copy(operation: Operation) -> Runner:
     loads, writer = load(operation), threads_of(places, stages.size, several=False)
 
     def run(batch: BlockBatch, addresses: Array, held: Array, index: Array, enabled: Array, *masks: Array) -> Array:
-        chosen = np.flatnonzero(widened(enabled, batch.count))
+        flags = widened(enabled, batch.count)
+        stages.at(batch, held, index).some(np.flatnonzero(~flags)).excuse()
+        chosen = np.flatnonzero(flags)
         if len(chosen):
             pairs = zip((pointer, *mask), (addresses, *masks), strict=True)
             whole = [widened(collect(batch, operation, *pair), batch.count)[chosen] for pair in pairs]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from tilewright.lang import Operation
+from tilewright.lang import Operation, shape_of
 
 from ..batch import Batch
 from ..values import Array, BatchValue, dense, stretched, widened
@@ -47,14 +49,22 @@ def local_store(operation: Operation) -> Runner:
 
 
 def local_load(operation: Operation) -> Runner:
-    """Stage `index` of the buffer."""
+    """Stage `index` of the buffer, or a part of it."""
+    part = part_of_stage(operation)
 
     def run(batch: Batch, buffer: BatchValue, index: BatchValue) -> Array:
         stages, which = dense(buffer), dense(index)
         count = max(len(stages), len(which))
-        return widened(stages, count)[np.arange(count), widened(which, count) % stages.shape[1]]
+        return widened(stages, count)[(np.arange(count), widened(which, count) % stages.shape[1], *part)]
 
     return run
+
+
+def part_of_stage(operation: Operation) -> tuple[slice, ...]:
+    """What a `local_load` reads of a stage, along each dimension."""
+    first: Any = operation.attributes["first"]
+    extents = shape_of(operation.result.type)
+    return tuple(slice(at, at + extent) for at, extent in zip(first, extents, strict=True)) if first else ()
 
 
 def _put(buffer: Array, index: Array, tile: Array, flags: Array) -> Array:

@@ -72,7 +72,16 @@ def _local_store(types: Sequence[Type], attributes: Attributes, requested: Reque
 
 
 def _local_load(types: Sequence[Type], attributes: Attributes, requested: Requested) -> tuple[Type, ...]:
-    return placed(requested, _stage("local_load", *types))
+    stage, first = _stage("local_load", *types), attributes["first"]
+    if not first:
+        return placed(requested, stage)
+    part = need_one("local_load", requested)
+    if not isinstance(part, TileType) or part.element != stage.element or len(part.shape) != len(stage.shape):
+        raise OpTypeError(f"local_load: part of {stage} is not {part}")
+    extents = list(zip(first, part.shape, stage.shape, strict=False))
+    if len(first) != len(stage.shape) or any(at % some or not 0 <= at <= all_ - some for at, some, all_ in extents):
+        raise OpTypeError(f"local_load: {part} at {first} is no aligned part of {stage}")
+    return (part,)
 
 
 CONVERT_LAYOUT = register(OpDef(
@@ -98,4 +107,8 @@ ASYNC_WAIT = register(OpDef(
 LOCAL_STORE = register(
     OpDef("local_store", ("buffer", "index", "tile"), _local_store, "The buffer with the tile in stage `index`.")
 )
-LOCAL_LOAD = register(OpDef("local_load", ("buffer", "index"), _local_load, "Stage `index` of the buffer."))
+LOCAL_LOAD = register(OpDef(
+    "local_load", ("buffer", "index"), _local_load,
+    "Stage `index` of the buffer, or of that the part that begins at `first`, a multiple of its extents.",
+    (Attribute("first", tuple, ()),),
+))  # fmt: skip

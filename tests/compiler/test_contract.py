@@ -113,7 +113,7 @@ def test_the_pass_says_that_it_changes_rounding_and_can_be_left_out() -> None:
             hook=lambda name, module, names=names: names.append(name),
         )  # fmt: skip
         seen[fp_fusion] = names
-    assert frozenset(("contract", "expand_reductions", "record_trees")) == ROUNDING_PASSES
+    assert frozenset(("contract", "expand_reductions", "prefetch", "record_trees")) == ROUNDING_PASSES
     assert [name for name in seen[True] if name not in ROUNDING_PASSES] == seen[False] != seen[True]
 
 

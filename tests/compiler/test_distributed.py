@@ -173,7 +173,7 @@ def spoil(operation: Operation, what: str) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "gather", "conditional", "nested"])
 def test_waits_commits_and_barriers_of_a_pipelined_loop_are_all_needed(name: str) -> None:
-    case = loop(name, 5)
+    case = loop(name, 6)  # what the last round loads ahead is in the stage that the next loop fills first
     module = gpu_ir(case.module(), 4)
     want = left(execute, module, case)
     found: Counter[str] = Counter()

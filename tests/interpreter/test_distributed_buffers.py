@@ -97,9 +97,15 @@ def test_a_copy_reads_as_late_as_it_may() -> None:
 
 
 def test_a_copy_that_is_not_enabled_is_none() -> None:
+    """What was there stays. A stage that was to be filled or not may be read, by whoever does not use it then: a loop
+    loads ahead of its last round too."""
     no = "  %no = constant {value = 0} : i1"
-    module = kernel(no, copy("c", "b", "zero", "no"), COMMIT, wait("w", "c"), BARRIER, read("w"))
-    fault(module, "read, but never written")
+    rest = [copy("d", "w", "zero", "no"), COMMIT, wait("v", "d")]
+    kept = kernel(no, copy("c", "b"), COMMIT, wait("w", "c"), *rest, BARRIER, read("v"))
+    assert (both(kept, X, 64) == X[:64]).all()
+    lines = [no, copy("c", "b", "zero", "no"), COMMIT, wait("w", "c"), BARRIER]
+    ran(execute_distributed, kernel(*lines, read("w")), X, 64)
+    fault(kernel(*lines, read("w", "one")), "read, but never written")
 
 
 def test_masked_off_elements_are_zeros() -> None:

@@ -377,7 +377,15 @@ def _local_store(g: Growth, name: str) -> object:
     return g.emit(name, [buffer, g.value(I32), g.value(TileType(shape_of(buffer.type)[1:], element_of(buffer.type)))])
 
 
-maker("local_load")(lambda g, name: g.emit(name, [_buffer(g), g.value(I32)]))
+@maker("local_load")
+def _local_load(g: Growth, name: str) -> object:
+    buffer = _buffer(g)
+    if g.flag():
+        return g.emit(name, [buffer, g.value(I32)])
+    _, *extents = shape_of(buffer.type)
+    part = TileType((1, *extents[1:]), element_of(buffer.type))
+    return g.emit(name, [buffer, g.value(I32)], (part,), first=(extents[0] - 1, *(0 for _ in extents[1:])))
+
 
 # Memory
 

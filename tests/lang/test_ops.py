@@ -320,6 +320,18 @@ def test_a_buffer_has_a_power_of_two_of_stages(stages: int, extent: int) -> None
         infer("local_alloc", give=(tile(F16, 16, 4),), stages=stages)
 
 
+def test_a_part_of_a_stage_is_aligned_and_inside() -> None:
+    buffer = tile(F16, 2, 8, 16)
+    for shape, first in (((8, 16), (0, 0)), ((4, 16), (4, 0)), ((1, 2), (7, 14)), ((8, 4), (0, 8))):
+        assert infer("local_load", buffer, I32, give=(tile(F16, *shape),), first=first) == (tile(F16, *shape),)
+    for shape, first in (((4, 16), (2, 0)), ((4, 16), (8, 0)), ((4, 16), (-4, 0)), ((8, 16), (0,)), ((16, 16), (0, 0))):
+        with pytest.raises(OpTypeError, match=r"local_load: tile<.*> at .* is no aligned part of tile<8x16xf16>"):
+            infer("local_load", buffer, I32, give=(tile(F16, *shape),), first=first)
+    for part in (tile(F32, 8, 16), tile(F16, 16), F16):
+        with pytest.raises(OpTypeError, match="local_load: part of tile<8x16xf16> is not"):
+            infer("local_load", buffer, I32, give=(part,), first=(0, 0))
+
+
 @pytest.mark.parametrize("name", ["call", "if", "while"])
 def test_rows_whose_results_stand_in_the_text(name: str) -> None:
     attributes = {"callee": "f"} if name == "call" else {}
@@ -364,6 +376,7 @@ REFUSES: list[tuple[str, tuple[Type, ...], dict[str, Any], str]] = [
     ),
     ("local_store", (tile(F32, 2, 4), I32, tile(F16, 4)), {}, "local_store: a stage is tile<4xf32>, not tile<4xf16>"),
     ("local_load", (F32, I32), {}, "local_load takes a buffer of at least two dimensions, not f32"),
+    ("local_load", (tile(F32, 2, 4), I32), {"first": (0,)}, "local_load needs its result type to be given"),
     ("load", (F32,), {}, "load takes a pointer, not f32"),
     ("load", (P32, tile(I1, 4)), {}, "load: the mask must be i1 of the shape of ptr<f32>, not tile<4xi1>"),
     ("load", (P32, I8), {}, "load: the mask must be i1 of the shape of ptr<f32>, not i8"),

@@ -1,0 +1,174 @@
+"""Prefetched dots: which are, what their loops look like, and that they compute the same, to the bit."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.compiler.test_distributed import agrees, broken, gpu_ir, left
+from tests.compiler.test_dot import emulated, product_sample, ptx_of
+from tests.compiler.test_pipelining import body_of, loop_of, matmul, stage_of
+from tilewright import lang
+from tilewright.compiler import compile_module
+from tilewright.compiler.analysis.stages import differ
+from tilewright.interpreter import DistributionError, execute, execute_distributed
+from tilewright.lang import Module, Operation, shape_of
+
+#: (type of the operands, of the result, elements of K in an instruction, precision).
+ROWS = (
+    (np.float16, np.float32, 16, "ieee"),
+    (np.float16, np.float16, 16, "ieee"),
+    (ml_dtypes.bfloat16, np.float32, 16, "ieee"),
+    (np.float32, np.float32, 8, "tf32"),
+    (np.float64, np.float64, 4, "ieee"),
+    (np.int8, np.int32, 32, "ieee"),
+    (ml_dtypes.float8_e4m3fn, np.float32, 32, "ieee"),
+)
+
+
+def loads_of(module: Module) -> list[Operation]:
+    return [operation for operation in module.kernel.walk() if operation.name == "local_load"]
+
+
+def is_prefetched(module: Module) -> bool:
+    """Whether the loop loads parts of its stages."""
+    found = {bool(load.attributes["first"]) for load in loads_of(module)}
+    assert len(found) == 1  # all of them or none
+    return found.pop()
+
+
+def test_each_step_is_loaded_one_step_ahead() -> None:
+    """And the first of the next round behind the wait, in front of the last dot."""
+    module = stage_of(product_sample(np.float16, np.float32, (32, 32, 192), 48 + 16).module(), 3)
+    assert body_of(module) == [
+        *("async_copy", "async_copy", "async_commit", "local_load", "local_load", "dot"),
+        *("local_load", "local_load", "dot", "local_load", "local_load", "dot"),
+        *("async_wait", "barrier", "local_load", "local_load", "dot"),
+    ]
+    firsts = [load.attributes["first"] for load in loads_of(module)[2:]]
+    assert firsts == [*((0, 16), (16, 0), (0, 32), (32, 0), (0, 48), (48, 0)), *((0, 0), (0, 0))]
+    assert {shape_of(load.result.type) for load in loads_of(module)} == {(32, 16), (16, 32)}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{np.dtype(row[0])}-{np.dtype(row[1])}")
+def test_every_trip_count_and_number_of_steps_gives_the_same_bits(row: tuple[Any, Any, int, str]) -> None:
+    kind, result, depth, precision = row
+    for steps, stages, rounds in ((1, 3, 4), (2, 2, 1), (2, 3, 2), (2, 4, 3), (4, 3, 5), (4, 2, 4)):
+        step = depth * steps
+        case = product_sample(kind, result, (32, 32, rounds * step), step, precision)
+        made = emulated(case, "sm_90a", 4, stages)
+        assert made.tobytes() == emulated(case, "sm_90a", 4, 1).tobytes(), (steps, stages, rounds)
+        assert is_prefetched(stage_of(case.module(), stages))
+
+
+@pytest.mark.parametrize("num_warps", [1, 2, 8])
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_threads_and_registers_leave_the_same_bits(steps: int, num_warps: int) -> None:
+    case = product_sample(np.float16, np.float32, (64, 32, 5 * 16 * steps), 16 * steps)
+    module = gpu_ir(case.module(), num_warps)
+    assert is_prefetched(module) and agrees(module, case)
+
+
+def test_waits_commits_and_barriers_are_all_needed() -> None:
+    case = product_sample(np.float16, np.float32, (32, 32, 6 * 32), 32)
+    module = gpu_ir(case.module(), 4)
+    want, found = left(execute, module, case), 0
+    for fault, wrong in broken(module):
+        if fault.name == "barrier" and not fault.looped and loads_of(wrong)[0].block is not wrong.kernel.body:
+            continue
+        assert left(execute, wrong, case) == want
+        try:
+            left(execute_distributed, wrong, case)
+        except DistributionError as error:
+            assert re.search("before the copy|no barrier since", str(error))
+            found += 1
+        else:
+            assert fault.name == "barrier" and not fault.looped  # what the result needs, after the loop
+    assert found == 10  # two commits and a wait twice, a barrier before the loop; the same in it with one commit
+
+
+def test_what_a_loop_holds_for_the_next_round_is_not_taken_apart() -> None:
+    """16-bit operands go round as the words that instructions take."""
+    ptx = ptx_of(product_sample(np.float16, np.float32, (64, 64, 128), 32), num_stages=3)
+    inside = ptx[ptx.index("ldmatrix", ptx.index("mma.sync")) : ptx.rindex("mma.sync")]
+    assert "mov.b32 \t{" not in inside and "prmt" not in inside and "ldmatrix" in inside
+
+
+@pytest.mark.parametrize(
+    ("tile", "num_warps", "wanted"),
+    [((128, 128, 32), 4, True), ((128, 256, 32), 8, True), ((128, 256, 64), 8, True), ((128, 128, 64), 4, False)],
+)
+def test_a_loop_that_needs_too_many_registers_is_left_alone(
+    tile: tuple[int, int, int], num_warps: int, wanted: bool
+) -> None:
+    made = compile_module(matmul(*tile), "sm_90a", num_warps, num_stages=3, until="ttgir").stages["ttgir"]
+    assert is_prefetched(lang.parse_module(str(made))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("target", "kind", "precision"),
+    [("sm_90a", np.float32, "tf32x3"), ("sm_90a", np.float32, "bf16x6"), ("sm_89", ml_dtypes.float8_e4m3fn, "ieee")],
+)
+def test_sums_that_are_made_apart_are_left_alone(target: str, kind: Any, precision: str) -> None:
+    case = product_sample(kind, np.float32, (32, 32, 256), 64, precision)
+    made = compile_module(case.module(), target, 4, num_stages=3, until="ttgir").stages["ttgir"]
+    assert not is_prefetched(lang.parse_module(str(made)))
+    assert emulated(case, target, 4, 3).tobytes() == emulated(case, target, 4, 1).tobytes()
+
+
+# --- numbers of stages ---
+
+COUNTING = """module {{
+kernel @k(%n: i32) {{
+  %zero = constant {{value = 0}} : i32
+  %one = constant {{value = 1}} : i32
+  %first = constant {{value = {first}}} : i32
+  %before = constant {{value = {before}}} : i32
+  %end = constant {{value = {end}}} : i32
+  %r, %q = for %zero, %n, %one, %before, %first : i32, i32 {{
+  ^body(%i: i32, %old: i32, %now: i32):
+    %more = add_i %now, %{step} : i32
+    %wraps = cmp_eq_i %more, %end : i1
+    %next = select %wraps, %zero, %more : i32
+    yield %{kept}, %next
+  }}
+  return
+}}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({}, True),
+        ({"end": 2, "before": 1}, True),
+        ({"first": 2, "before": 0}, True),
+        ({"before": -7}, True),
+        ({"before": 0}, False),  # the same in the first round
+        ({"end": 1}, False),  # 0, 0, 0, ...
+        ({"first": 3}, False),  # starts where it never comes again, and goes on from there
+        ({"first": -1}, False),
+        ({"step": "zero"}, False),
+        ({"kept": "next"}, False),
+        ({"kept": "old"}, False),
+    ],
+)
+def test_numbers_of_stages_that_differ(change: dict[str, Any], wanted: bool) -> None:
+    values = {"first": 0, "before": 2, "end": 3, "step": "one", "kept": "now"} | change
+    module = lang.parse_module(COUNTING.format(**values))
+    lang.verify(module)
+    (body,) = loop_of(module).regions
+    _, old, now = body.arguments
+    assert differ(old, now) == differ(now, old) == wanted
+    assert not differ(now, now)
+
+
+def test_numbers_that_are_known_differ_if_they_do() -> None:
+    module = lang.parse_module(COUNTING.format(first=0, before=2, end=3, step="one", kept="now"))
+    zero, one, first, *_ = (operation.results[0] for operation in module.kernel.body.operations[:-1])
+    assert differ(zero, one) and not differ(zero, first)
