@@ -139,6 +139,7 @@ class OpDef:
                 raise OpTypeError(f"{self.name} needs the attribute {attribute.name}")
             if not attribute.admits(value):
                 kind = getattr(attribute.kind, "__name__", str(attribute.kind))
+                kind += f" of {attribute.of.__name__}" if attribute.kind is tuple else ""
                 raise OpTypeError(f"{self.name}: attribute {attribute.name} must be {kind}, not {value!r}")
             if attribute.choices and value not in attribute.choices:
                 allowed = ", ".join(map(str, attribute.choices))

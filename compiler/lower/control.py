@@ -111,6 +111,12 @@ def _rounds(to: Lowering, type_: str, any_: str, distance: str, step: str) -> st
     return to.text.value(f"select i1 {any_}, {type_} {more}, {type_} 0")
 
 
+def _is_fragment(use: tuple[Operation, int]) -> bool:
+    """Whether a use is as an operand of matrix instructions."""
+    user, index = use
+    return user.name == "dot" and index < 2 and user.attributes["instruction"] == "mma"
+
+
 class Carried:
     """The registers that hold what a `for` carries: one for each element; or for what is only ever an operand of matrix
     instructions the words that these take, which would be taken apart and put together in every round."""
@@ -121,7 +127,7 @@ class Carried:
         self.types: list[str] = []
         for argument, other in zip(arguments, like, strict=True):
             element, count = element_of(argument.type), len(to.values[other])
-            operand = argument.uses and all(user.name == "dot" and index < 2 for user, index in argument.uses)
+            operand = argument.uses and all(map(_is_fragment, argument.uses))
             words = words_for(element, count) if operand and byte_width(element) < WORD else None
             self.held.append((words.count if words else count, words))
             self.types += [words.type if words else llvm_type(element)] * self.held[-1][0]

@@ -202,7 +202,7 @@ class _Barriers:
         return pending | Pending(reads=frozenset([None] * waits), shared_writes=parts)
 
     def loop(self, operation: Operation, pending: Pending) -> Pending:
-        """Twice round, the second time with what the first leaves behind; not going round at all leaves `pending`."""
+        """Round until another round would find nothing new pending; not going round at all leaves `pending`."""
         (body,) = operation.regions
         stages = carried_stages(operation)
         arguments, inits, ends = (
@@ -210,9 +210,12 @@ class _Barriers:
             for values in (body.arguments[1:], operation.operands[3:], body.terminator.operands)
         )
         entering = pending.renamed(inits, arguments)
-        once = self.block(body, entering)
-        again = self.block(body, entering | once.forgetting(ends, arguments))
-        return pending | (once | again).renamed()
+        while True:
+            left = self.block(body, entering)
+            again = entering | left.forgetting(ends, arguments)
+            if again == entering:
+                return pending | left.renamed()
+            entering = again
 
     def whilst(self, operation: Operation, pending: Pending) -> Pending:
         before, after = operation.regions

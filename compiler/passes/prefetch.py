@@ -31,6 +31,7 @@ from tilewright.lang import (
     OPS,
     Block,
     Builder,
+    Effect,
     LinearLayout,
     Module,
     Operation,
@@ -253,6 +254,7 @@ def _shared_out(body: Block, match: Match) -> tuple[list[Operation], list[Operat
         if operation in (match.wait, match.dot, *match.loads):
             continue
         needs = any(operand in made for inner in operation.walk() for operand in inner.operands)
+        needs = needs or (bool(after) and any(inner.definition.effect is Effect.OTHER for inner in operation.walk()))
         (after if needs else before).append(operation)
         made.update(operation.results if needs else ())
     return before, after

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from typing import Any
 
@@ -9,14 +10,63 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tilewright
+import tilewright.language as tl
+from tests.compiler.emulated import launch
+from tests.compiler.kernels import Sample
 from tests.compiler.test_distributed import agrees, broken, gpu_ir, left
-from tests.compiler.test_dot import emulated, product_sample, ptx_of
+from tests.compiler.test_dot import buffers, emulated, product_sample, ptx_of
 from tests.compiler.test_pipelining import body_of, loop_of, matmul, stage_of
 from tilewright import lang
 from tilewright.compiler import compile_module
 from tilewright.compiler.analysis.stages import differ
-from tilewright.interpreter import DistributionError, execute, execute_distributed
+from tilewright.interpreter import DistributionError, Options, execute, execute_distributed
 from tilewright.lang import Module, Operation, shape_of
+
+
+@tilewright.jit
+def talking(a, b, out, rounds):
+    i, j, k = tl.arange(0, 16), tl.arange(0, 16), tl.arange(0, 32)
+    acc = tl.zeros((16, 16), tl.float32)
+    for r in range(rounds):
+        x = tl.load(a + i[:, None] * 128 + (r * 32 + k)[None, :])
+        y = tl.load(b + (r * 32 + k)[:, None] * 16 + j[None, :])
+        tl.device_print("begin", r)
+        acc = tl.dot(x, y, acc)
+        tl.device_print("acc", tl.sum(tl.sum(acc, axis=1), axis=0))
+        tl.device_print("end", r)
+    tl.store(out + i[:, None] * 16 + j[None, :], acc)
+
+
+@tilewright.jit
+def asserting(a, b, out, rounds):
+    i, j, k = tl.arange(0, 16), tl.arange(0, 16), tl.arange(0, 32)
+    acc = tl.zeros((16, 16), tl.float32)
+    for r in range(rounds):
+        x = tl.load(a + i[:, None] * 128 + (r * 32 + k)[None, :])
+        y = tl.load(b + (r * 32 + k)[:, None] * 16 + j[None, :])
+        acc = tl.dot(x, y, acc)
+        tl.device_assert(tl.sum(tl.sum(acc, axis=1), axis=0) > 1e9, "first: acc")
+        tl.device_assert(r < 0, "second: r")
+    tl.store(out + i[:, None] * 16 + j[None, :], acc)
+
+
+@tilewright.jit
+def carrying(a, b, out, rounds):
+    i, j, k = tl.arange(0, 2), tl.arange(0, 16), tl.arange(0, 8)
+    acc = tl.zeros((2, 16), tl.int32)
+    x, y = tl.load(a + i[:, None] * 16 + k[None, :]), tl.load(b + k[:, None] * 16 + j[None, :])
+    for _ in range(rounds):
+        acc = tl.dot(x, y, acc, out_dtype=tl.int32)
+        x, y = tl.load(a + i[:, None] * 16 + (8 + k)[None, :]), tl.load(b + (8 + k)[:, None] * 16 + j[None, :])
+    tl.store(out + i[:, None] * 16 + j[None, :], acc)
+
+
+def talking_sample(kernel: Any) -> Sample:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((16, 128), (128, 16)))
+    return Sample(kernel, (a, b, np.zeros((16, 16), np.float32), 4), (1, 1, 1), {})
+
 
 #: (type of the operands, of the result, elements of K in an instruction, precision).
 ROWS = (
@@ -120,7 +170,106 @@ def test_sums_that_are_made_apart_are_left_alone(target: str, kind: Any, precisi
     assert emulated(case, target, 4, 3).tobytes() == emulated(case, target, 4, 1).tobytes()
 
 
+def test_what_is_printed_and_asserted_stays_in_order() -> None:
+    """What does not need the dot goes in front of it, unless it says something after what does."""
+    case = talking_sample(talking)
+    want = io.StringIO()
+    execute(case.module(), buffers(case.fresh()), case.grid, Options(stdout=want))
+    for stages in (1, 3):
+        compiled = compile_module(case.module(), "sm_90a", 4, num_stages=stages, until="ptx")
+        assert stages == 1 or is_prefetched(lang.parse_module(str(compiled.stages["ttgir"])))
+        printed = launch(compiled, buffers(case.fresh()), case.grid)
+        words = [re.findall(r"begin|acc|end", text) for text in (printed, want.getvalue())]
+        assert words[0] == words[1] == ["begin", "acc", "end"] * 4
+
+
+def test_the_first_assertion_that_fails_is_told() -> None:
+    for device in ("interpreter", "emulator:sm_90a"):
+        with tilewright.knobs.scope(debug=True), pytest.raises(tilewright.TilewrightError, match="first: acc"):
+            asserting.on(device)[(1,)](*talking_sample(asserting).fresh(), num_stages=3)
+
+
+def test_a_tile_that_is_carried_for_plain_multiply_adds_is_not_packed() -> None:
+    """What LLVM makes of words for one round has bits in it that nothing wrote."""
+    given = np.ones((2, 16), np.int8), np.ones((16, 16), np.int8), np.zeros((2, 16), np.int32), 1
+    case = Sample(carrying, given, (1, 1, 1), {})
+    compiled = compile_module(case.module(), "sm_90a", 4, until="ptx")
+    got, want = case.fresh(), case.fresh()
+    launch(compiled, buffers(got), case.grid)
+    execute(case.module(), buffers(want), case.grid)
+    assert got[2].tobytes() == want[2].tobytes()
+
+
 # --- numbers of stages ---
+
+#: A stage is written in every fourth round, and read in the second one after it.
+FAR = """module {
+kernel @k(%p: ptr<i32> {divisibility = 16}, %out: ptr<i32> {divisibility = 16}, %n: i32) {
+  %i = arange {start = 0, end = 128} : tile<128xi32>
+  %h = arange {start = 0, end = 64} : tile<64xi32>
+  %0 = splat %p {shape = (128,)} : tile<128xptr<i32>>
+  %1 = add_ptr %0, %i : tile<128xptr<i32>>
+  %x = load %1 : tile<128xi32>
+  %acc = constant {value = 0} : tile<64xi32>
+  %zero = constant {value = 0} : i32
+  %one = constant {value = 1} : i32
+  %two = constant {value = 2} : i32
+  %four = constant {value = 4} : i32
+  %b = local_alloc {stages = 2} : tile<2x128xi32>
+  %e0 = local_alloc {stages = 2} : tile<2x64xi32>
+  %e1 = local_store %e0, %zero, %acc : tile<2x64xi32>
+  %e = local_store %e1, %one, %acc : tile<2x64xi32>
+  barrier
+  %br, %accr, %oldr, %nowr = for %zero, %n, %one, %b, %acc, %one, %zero : tile<2x128xi32>, tile<64xi32>, i32, i32 {
+  ^body(%r: i32, %b1: tile<2x128xi32>, %acc1: tile<64xi32>, %old: i32, %now: i32):
+    %dull = local_load %e, %old : tile<64xi32>
+    %m = rem_s %r, %four : i32
+    %c = cmp_eq_i %m, %zero : i1
+    %d = cmp_eq_i %m, %two : i1
+    %b3, %acc3 = if %c : tile<2x128xi32>, tile<64xi32> {
+    ^then:
+      %s = splat %r {shape = (128,)} : tile<128xi32>
+      %xs = add_i %x, %s : tile<128xi32>
+      %b2 = local_store %b1, %now, %xs : tile<2x128xi32>
+      yield %b2, %acc1
+    ^else:
+      %acc4 = if %d : tile<64xi32> {
+      ^then:
+        %y = local_load %b1, %now {first = (64,)} : tile<64xi32>
+        %acc2 = add_i %acc1, %y : tile<64xi32>
+        yield %acc2
+      ^else:
+        yield %acc1
+      }
+      yield %b1, %acc4
+    }
+    %acc5 = add_i %acc3, %dull : tile<64xi32>
+    %more = add_i %now, %one : i32
+    %w = cmp_eq_i %more, %two : i1
+    %next = select %w, %zero, %more : i32
+    yield %b3, %acc5, %now, %next
+  }
+  %o = splat %out {shape = (64,)} : tile<64xptr<i32>>
+  %o1 = add_ptr %o, %h : tile<64xptr<i32>>
+  store %o1, %accr
+  return
+}
+}
+"""
+
+
+def test_accesses_two_rounds_apart_have_a_barrier_between_them() -> None:
+    made = gpu_ir(lang.parse_module(FAR), 4)
+    (loop,) = [operation for operation in made.kernel.walk() if operation.name == "for"]
+    assert sum(operation.name == "barrier" for operation in loop.walk()) == 2
+    case = np.arange(128, dtype=np.int32), np.zeros(64, np.int32), 9
+    results: list[bytes] = []
+    for run in (execute, execute_distributed):
+        given = [np.copy(each) if isinstance(each, np.ndarray) else each for each in case]
+        run(made, buffers(given), (1, 1, 1))
+        results.append(np.asarray(given[1]).tobytes())
+    assert results[0] == results[1]
+
 
 COUNTING = """module {{
 kernel @k(%n: i32) {{

@@ -154,7 +154,7 @@ ATTRIBUTE_FAULTS = {
     "arange: attribute start must be int, not True": ("arange", {"start": True, "end": 4}),
     "program_id: attribute axis is 3; one of 0, 1, 2 is allowed": ("program_id", {"axis": 3}),
     "cast_f: attribute rounding is 'up'; one of rtne, rtz is allowed": ("cast_f", {"rounding": "up"}),
-    "splat: attribute shape must be tuple, not [4]": ("splat", {"shape": [4]}),
+    "splat: attribute shape must be tuple of int, not [4]": ("splat", {"shape": [4]}),
     "constant: attribute value must be int | float, not 'x'": ("constant", {"value": "x"}),
 }
 
