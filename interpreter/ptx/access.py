@@ -19,6 +19,7 @@ _ACQUIRES = frozenset(("acquire", "acq_rel"))
 _RELEASES = frozenset(("release", "acq_rel"))
 _STRONG = _ACQUIRES | _RELEASES | {"relaxed", "volatile", "mmio.relaxed"}
 _ATOMIC = frozenset(("atom", "red"))
+_NARROW = frozenset(("cta", "cluster"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,7 +31,8 @@ class Access:
     accesses (atomics, `.relaxed` and stronger, `.volatile`) `peek` for a read and `atomic` for anything that writes.
     constant: the bytes must not change while the kernel runs (`ld.global.nc`). updates: it reads what it writes.
     number: its place in `program.accesses`. asynchronous: an engine makes it (its proxy); it is of no certain size.
-    object: of an mbarrier's own instructions.
+    object: of an mbarrier's own instructions. scope: of a strong one whose threads are not all those of the grid,
+    `cta` or `cluster`.
     """
 
     site: Site
@@ -48,6 +50,7 @@ class Access:
     updates: bool = False
     asynchronous: bool = False
     object: bool = False
+    scope: str = ""
 
     @property
     def what(self) -> str:
@@ -76,6 +79,7 @@ def access_of(
         kind=("atomic" if strong else "write") if writes else ("peek" if strong else "read"),
         number=len(accesses), acquires=semantics in _ACQUIRES, releases=semantics in _RELEASES, collective=collective,
         constant="nc" in site.instruction.opcode.split("."), updates=base in _ATOMIC,
+        scope=site.modifiers.get("scope", "") if strong and site.modifiers.get("scope") in _NARROW else "",
     )  # fmt: skip
     accesses.append(access)
     return access

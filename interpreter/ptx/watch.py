@@ -1,9 +1,9 @@
 """What is checked about every access to shared and global memory.
 
 Two accesses of different threads to the same byte, one of them a write and not both of them strong, must be ordered by
-barriers; between blocks, where barriers order nothing, by messages. A write of the value that is there already
-counts as harmless: threads that hold copies of one element may all store it. See `order` for what orders, `shadow` for
-what is remembered.
+barriers; between blocks, where barriers order nothing, by messages. Strong is only what is so for both threads: a scope
+of one block or cluster leaves the others out. A write of the value that is there already counts as harmless: threads
+that hold copies of one element may all store it. See `order` for what orders, `shadow` for what is remembered.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from .frame import Frame, Index
 from .messages import Published
 from .order import Order
 from .races import Race, Races, party
+from .scopes import left_out
 from .shadow import COLLECTIVE, PENDING, SHIFT, STAMPS, THREAD, UNWRITTEN, Clock, Records, Shadow, granule_bits
 from .spaces import Cells, Rows, element_of, gathered
 from .taint import Holes
@@ -36,9 +37,12 @@ CONFLICTS = {
     "atomic": ("write", "read"),
 }
 """For each kind of access the kinds that it must be ordered with."""
+APART = {"peek": ("atomic",), "atomic": ("atomic", "peek")}
+"""For each kind of strong access the kinds that it must be ordered with where a scope leaves one of the threads out."""
 
 _UNORDERED = "not ordered with"
 _IN_FLIGHT = "without a wait for"
+_SCOPE = "which a scope keeps apart from"
 _CONSTANT = "whose bytes must not change in this launch, beside"
 Mask = NDArray[np.bool_]
 Threads = NDArray[np.intp]
@@ -47,7 +51,8 @@ Threads = NDArray[np.intp]
 class History:
     """What a launch remembers of global memory, of the races in it, and of time.
 
-    copies: the access of each one ever in flight. issuers: by stamp, the thread an engine worked for.
+    copies: the access of each one ever in flight. issuers: by stamp, the thread an engine worked for. narrow: whether
+    any scope leaves threads out.
     """
 
     def __init__(self, accesses: list[Access], blocks: int) -> None:
@@ -55,6 +60,7 @@ class History:
         self.clock = Clock(accesses)
         self.races = Races()
         self.bits = {space: granule_bits(accesses, space) for space in ("shared", "global")}
+        self.narrow = any(access.scope for access in accesses)
         self.copies: list[Access] = []
         self.issuers: dict[int, int] = {}
         self._buffers: dict[int, Shadow] = {}
@@ -241,6 +247,17 @@ class Watch:
                 yield self._unordered(touch, kind, late, other.take(touch.where))
         if touch.access.writes and touch.shadow.held is not None:
             yield self.held(touch, touch.shadow.held.take(touch.where) > 0)
+        for kind in APART.get(touch.access.kind, ()) if self.history.narrow else ():
+            for table in (touch.shadow.last, touch.shadow.other):
+                if kind in table:
+                    found = table[kind].take(touch.where)
+                    yield self._left_out(touch, self._unordered(touch, kind, found >= touch.late, found))
+
+    def _left_out(self, touch: Touch, doubts: Doubts) -> Doubts:
+        """Those that a scope keeps apart from the touch."""
+        threads = touch.threads[doubts.rows]
+        out = left_out(self.frame, self.history.clock, touch.access, threads, doubts.records)
+        return doubts.only(out)._replace(kind="scope")
 
     def _unordered(self, touch: Touch, kind: str, late: Mask, found: Records) -> Doubts:
         access = touch.access
@@ -303,6 +320,9 @@ class Watch:
         late = old >= touch.late
         before = (old[late], other[where[late]]) if late.any() else ()
         shadow.note(access.kind, where, _wide(touch.mine, where))
+        if access.scope and access.kind == "atomic":  # of those that meet at one place one is the last
+            met = last.take(where)
+            self.report(touch, self._left_out(touch, Doubts("", np.nonzero(met)[0], where[met > 0], met[met > 0])))
         for records in before:
             apart = self.order.unordered(touch.threads[np.nonzero(late)[0]], records)
             shadow.keep(access.kind, where[late][apart], records[apart])
@@ -349,7 +369,7 @@ class Watch:
         """The access that a stamp stands for, and what is wrong about coming after it."""
         if stamp >= PENDING >> SHIFT:
             return self.history.copies[stamp - (PENDING >> SHIFT)], _IN_FLIGHT
-        why = _CONSTANT if touch.access.constant else _IN_FLIGHT if kind == "source" else _UNORDERED
+        why = {"source": _IN_FLIGHT, "scope": _SCOPE}.get(kind, _CONSTANT if touch.access.constant else _UNORDERED)
         return self.history.clock.access(stamp), why
 
     def _address(self, touch: Touch, granule: int) -> str:

@@ -14,6 +14,7 @@ from tilewright.interpreter.ptx.products import products_of
 from tilewright.interpreter.ptx.tensor_cores import Unit, multiply, unit_of
 from tilewright.interpreter.ptx.types import TYPES
 
+from .inputs import Product
 from .products import Mma
 
 Array = NDArray[Any]
@@ -40,8 +41,13 @@ def candidates(mma: Mma, generation: int) -> dict[str, Model]:
         return {} if mma.modifiers else {"descending": _descending, "once": _once}
     if mma.c not in ("f16", "f32"):
         return {}
-    own = unit_of(generation, TYPES[mma.a], mma.c)
-    found = {name: _summing(mma, unit) for name, unit in _units(mma, own).items() if unit != own}
+    return alternatives(mma, unit_of(generation, TYPES[mma.a], mma.c))
+
+
+def alternatives(mma: Product, own: Unit, units: dict[str, Unit] | None = None) -> dict[str, Model]:
+    """Models with other adders than a product's own, by name: what is published of other generations, and clamps."""
+    units = units or _units(mma, own)
+    found = {name: _summing(mma, unit) for name, unit in units.items() if unit != own}
     if mma.a == "tf32":
         found["tf32 to nearest even"] = _summing(mma, own, _to_even)
         found["tf32 to nearest away"] = _summing(mma, own, _away)
@@ -49,7 +55,7 @@ def candidates(mma: Mma, generation: int) -> dict[str, Model]:
     return found
 
 
-def _units(mma: Mma, own: Unit) -> dict[str, Unit]:
+def _units(mma: Product, own: Unit) -> dict[str, Unit]:
     floors = (None, -126, -127, -132, -133, -134) if mma.c == "f32" else (None, -14, -15, -20, -21, -22)
     found = {f"floor={floor}": replace(own, floor=floor) for floor in floors}
     found["zeros"] = replace(own, zeros=True)
@@ -75,7 +81,7 @@ def _away(x: Array) -> Array:
     return x + np.uint32(0x1000) & ~_TF32
 
 
-def _summing(mma: Mma, unit: Unit, prepare: Callable[[Array], Array] = _cut) -> Model:
+def _summing(mma: Product, unit: Unit, prepare: Callable[[Array], Array] = _cut) -> Model:
     a, b, c = (TYPES[name] for name in (mma.a, mma.b, mma.c))
 
     def run(x: Array, y: Array, z: Array) -> Array:

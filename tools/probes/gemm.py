@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 
 from tilewright.compiler import assemble
 from tilewright.interpreter import Buffer, Options, load_ptx, run_ptx
-from tilewright.interpreter.ptx import encode_tensor_map
 from tilewright.runtime import CudaDevice
 
 from . import gemm_kernel as kernel
+from .machines import Map, aligned
 
 Array = NDArray[Any]
 Size = tuple[int, int, int]
 
-_ALIGNED = 128
 _MAP = 128
 """Bytes of a tensor map, and of a parameter that holds one."""
 
@@ -54,21 +53,15 @@ KINDS: dict[str, Callable[[np.random.Generator, tuple[int, int]], Array]] = {
 }  # fmt: skip
 
 
-def aligned(array: Array) -> Array:
-    """A copy at an address that a tensor map may have."""
-    room = np.zeros(array.nbytes + _ALIGNED, np.uint8)
-    copy = room[-room.ctypes.data % _ALIGNED :][: array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
+def map_of(x: Array, operand: kernel.Operand) -> Map:
+    """The tensor map of a row-major f16 matrix."""
+    return Map(x, "float16", x.shape[::-1], x.strides[:1], operand.box, (1, 1), swizzle="128B")
 
 
 def on_emulator(a: Array, b: Array, seed: int = 0) -> Array:
     """c on the emulator, which also checks how."""
     arrays = [aligned(x) for x in (a, b, np.full((len(a), len(b)), np.nan, np.float16))]
-    maps = [
-        encode_tensor_map("float16", x.ctypes.data, x.shape[::-1], x.strides[:1], operand.box, swizzle="128B")
-        for x, operand in zip(arrays, kernel.OPERANDS, strict=True)
-    ]
+    maps = [map_of(x, operand).ours() for x, operand in zip(arrays, kernel.OPERANDS, strict=True)]
     buffers = [Buffer.of(operand.name, x) for operand, x in zip(kernel.OPERANDS, arrays, strict=True)]
     run_ptx(
         load_ptx(kernel.text()), kernel.ENTRY, kernel.grid(len(a), len(b)), (kernel.THREADS,),
@@ -108,7 +101,8 @@ class Gpu:
         return arrays[2]
 
     def _launch(self, places: Sequence[Any], arrays: Sequence[Array]) -> None:
-        maps = [self._map(place, x, operand) for place, x, operand in zip(places, arrays, kernel.OPERANDS, strict=True)]
+        operands = zip(places, arrays, kernel.OPERANDS, strict=True)
+        maps = [map_of(x, operand).drivers(self.device.driver, int(place)) for place, x, operand in operands]
         packed = b"".join([*maps, (arrays[0].shape[1] // kernel.DEPTH).to_bytes(4, "little")])
         storage = ctypes.create_string_buffer(packed, len(packed))
         start = ctypes.addressof(storage)
@@ -117,20 +111,6 @@ class Gpu:
         shape = (x, y, 1, kernel.THREADS, 1, 1, kernel.SHARED_BYTES, 0)
         self._call("cuLaunchKernel", self._function, *shape, ctypes.addressof(pointers), 0)
         self._call("cuCtxSynchronize")
-
-    def _map(self, place: Any, x: Array, operand: kernel.Operand) -> bytes:
-        """The driver's tensor map of a row-major f16 matrix."""
-        api = self.device.driver.api
-        wide_, narrow = api.cuuint64_t, api.cuuint32_t
-        found = self._call(
-            "cuTensorMapEncodeTiled", api.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, int(place),
-            [wide_(n) for n in x.shape[::-1]], [wide_(x.strides[0])], [narrow(n) for n in operand.box],
-            [narrow(1), narrow(1)], api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            api.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-            api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,
-            api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-        )  # fmt: skip
-        return ctypes.string_at(found.getPtr(), _MAP)
 
 
 def multiplier(device: str) -> tuple[str, Callable[[Array, Array], Array]]:

@@ -6,7 +6,7 @@ Whatever is drawn depends on the generator alone, so that every machine gets the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,28 @@ from tilewright.interpreter.numerics import FORMATS
 from tilewright.interpreter.ptx.products import width
 from tilewright.interpreter.ptx.types import TYPES
 
-from .products import Mma
-
 Array = NDArray[Any]
 Operands = tuple[Array, Array, Array]
-Draw = Callable[[np.random.Generator, Mma, int], Operands]
+
+
+class Product(Protocol):
+    """A product [rows, depth] by [depth, columns]: the types of a, of b, and of accumulator and result."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def depth(self) -> int: ...
+    @property
+    def a(self) -> str: ...
+    @property
+    def b(self) -> str: ...
+    @property
+    def c(self) -> str: ...
+
+
+Draw = Callable[[np.random.Generator, Product, int], Operands]
 
 
 def _limits(name: str) -> tuple[int, int]:
@@ -44,14 +61,14 @@ def _some(rng: np.random.Generator, codes: Array, share: float | Array, others: 
     return np.where(rng.random(codes.shape, dtype=np.float32) < share, others, codes)
 
 
-def _shapes(mma: Mma, count: int) -> tuple[tuple[int, ...], ...]:
-    return (count, mma.rows, mma.depth), (count, mma.depth, 8), (count, mma.rows, 8)
+def _shapes(mma: Product, count: int) -> tuple[tuple[int, ...], ...]:
+    return (count, mma.rows, mma.depth), (count, mma.depth, mma.columns), (count, mma.rows, mma.columns)
 
 
 def _ranges(*bounds: tuple[int, int]) -> Draw:
     """Exponents of a, b and c from ranges of their own."""
 
-    def draw(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
+    def draw(rng: np.random.Generator, mma: Product, count: int) -> Operands:
         names = (mma.a, mma.b, mma.c)
         a, b, c = (floats(rng, n, s, *r) for n, s, r in zip(names, _shapes(mma, count), bounds, strict=True))
         return a, b, c
@@ -59,7 +76,7 @@ def _ranges(*bounds: tuple[int, int]) -> Draw:
     return draw
 
 
-def _wide(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
+def _wide(rng: np.random.Generator, mma: Product, count: int) -> Operands:
     """All exponents that the formats have."""
     bounds = [(low - 1, high) for low, high in map(_limits, (mma.a, mma.b, mma.c))]
     return _ranges(*bounds)(rng, mma, count)
@@ -68,7 +85,7 @@ def _wide(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
 def _around(place: int, spread: int) -> Draw:
     """Products near the smallest (`place` 0) or largest (1) numbers of the result, as far as the operands reach."""
 
-    def draw(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
+    def draw(rng: np.random.Generator, mma: Product, count: int) -> Operands:
         middle = _limits(mma.c)[place]
         half = middle // 2
         bounds = ((half - spread, half + spread // 2), (half - spread, half + spread // 2))
@@ -77,7 +94,7 @@ def _around(place: int, spread: int) -> Draw:
     return draw
 
 
-def _cancel(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
+def _cancel(rng: np.random.Generator, mma: Product, count: int) -> Operands:
     """The accumulator takes away nearly all of the sum, or the second half of k nearly all of the first."""
     a, b, c = _ranges((-3, 3), (-3, 3), (0, 0))(rng, mma, count)
     type_, half = TYPES[mma.c], mma.depth // 2
@@ -94,7 +111,7 @@ def _cancel(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
     return a, b, c
 
 
-def _zeros(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
+def _zeros(rng: np.random.Generator, mma: Product, count: int) -> Operands:
     """Mostly zeros of both signs, beside numbers of any size; a third has -0 alone, as products and accumulators."""
     found: list[Array] = []
     only = np.arange(count)[:, None, None] % 3 == 0
@@ -105,7 +122,7 @@ def _zeros(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
     return found[0], found[1], found[2]
 
 
-def _special(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
+def _special(rng: np.random.Generator, mma: Product, count: int) -> Operands:
     """A few infinities and NaNs, whatever the bits of the NaNs."""
     found: list[Array] = []
     for codes, name in zip(_ranges((-2, 2), (-2, 2), (-2, 4))(rng, mma, count), (mma.a, mma.b, mma.c), strict=True):
@@ -119,11 +136,11 @@ def _special(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
     return found[0], found[1], found[2]
 
 
-def _edge(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
+def _edge(rng: np.random.Generator, mma: Product, count: int) -> Operands:
     """A product on the edge of two results near zero, and one far smaller, which decides unless it is cut off."""
     place = {"f16": -25, "f32": -149, "f64": -1074}[mma.c]
     rows, depth = np.arange(mma.rows), np.arange(1, mma.depth)
-    a, b = np.zeros((count, mma.rows, mma.depth)), np.zeros((count, mma.depth, 8))
+    a, b = np.zeros((count, mma.rows, mma.depth)), np.zeros((count, mma.depth, mma.columns))
     a[:, :, 0] = np.ldexp(2.0 * rng.integers(0, 8, a.shape[:2]) + 1, place // 2)
     b[:, 0] = np.ldexp(1.0, place - place // 2)
     far = rng.integers(1, 27, (count, mma.depth - 1))
@@ -133,7 +150,7 @@ def _edge(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
     b[:, depth] = np.ldexp(1.0, place - far - half)[:, :, None]
     with np.errstate(all="ignore"):
         x, y = (v.astype(TYPES[n].dtype).view(TYPES[n].carrier) for v, n in ((a, mma.a), (b, mma.b)))
-    return x, y, np.zeros((count, mma.rows, 8), TYPES[mma.c].carrier)
+    return x, y, np.zeros((count, mma.rows, mma.columns), TYPES[mma.c].carrier)
 
 
 FLOATS: dict[str, Draw] = {
@@ -156,14 +173,14 @@ _ALL = 8
 """Of f64 all classes are drawn by so many seeds, and by others those that its model is fast on."""
 
 
-def _integers(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
+def _integers(rng: np.random.Generator, mma: Product, count: int) -> Operands:
     names, shapes = (mma.a, mma.b, mma.c), _shapes(mma, count)
     types = [np.dtype(f"u{max(1, width(n) // 8)}") for n in names]
     a, b, c = (rng.integers(0, 1 << width(n), s, dtype=t) for n, s, t in zip(names, shapes, types, strict=True))
     return a, b, c
 
 
-def _at_limits(rng: np.random.Generator, mma: Mma, count: int) -> Operands:
+def _at_limits(rng: np.random.Generator, mma: Product, count: int) -> Operands:
     a, b, c = _integers(rng, mma, count)
     return a, b, np.where(c & 1, np.uint32(0x7FFF_FFFF) - (c >> 12), np.uint32(0x8000_0000) + (c >> 12))
 
@@ -172,7 +189,7 @@ INTEGERS: dict[str, Draw] = {"any": _integers, "limits": _at_limits}
 """Classes of integer operands."""
 
 
-def drawn(mma: Mma, seed: int, count: int) -> tuple[Array, Operands]:
+def drawn(mma: Product, seed: int, count: int) -> tuple[Array, Operands]:
     """The name of the class that each fragment is of, and the operands as bits."""
     classes = FLOATS if TYPES[mma.c].kind == "f" else INTEGERS
     if mma.a == "f64" and seed >= _ALL:

@@ -2,37 +2,120 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler import assemble
-from tilewright.interpreter import Buffer, Options, load_ptx, run_ptx
+from tilewright.interpreter import Buffer, LaunchError, Options, encode_tensor_map, load_ptx, run_ptx
 from tilewright.lang import Module
-from tilewright.runtime import Artifact, CompileOptions, CudaDevice, array_argument
+from tilewright.runtime import ArrayArgument, Artifact, CompileOptions, CudaDevice, CudaError, array_argument
 
 Array = NDArray[Any]
 
+_MAP = 128
+"""Bytes of a tensor map, and of a parameter that holds one."""
+_NAMES = "abcdefgh"
+_PAGE = 1 << 16
+"""Where an array may be that is never touched, and its size."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Map:
+    """A tensor map as an argument: of which array, and what else `encode_tensor_map` takes, by its names there."""
+
+    array: Array
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    interleave: str = "none"
+    swizzle: str = "none"
+    l2_promotion: str = "none"
+    fill: str = "zero"
+
+    def ours(self, address: int | None = None) -> bytes:
+        """As the emulator has it. Raises LaunchError."""
+        where = self.array.ctypes.data if address is None else address
+        return encode_tensor_map(
+            self.dtype, where, self.shape, self.strides, self.box, self.element_strides, interleave=self.interleave,
+            swizzle=self.swizzle, l2_promotion=self.l2_promotion, fill=self.fill,
+        )  # fmt: skip
+
+    def drivers(self, driver: Any, address: int) -> bytes:
+        """As the driver makes it, for the array at an address. Raises CudaError."""
+        api = driver.api
+        wide, narrow = api.cuuint64_t, api.cuuint32_t
+        found = driver.call(
+            "cuTensorMapEncodeTiled", _named(api, "DataType_CU_TENSOR_MAP_DATA_TYPE_", self.dtype), len(self.shape),
+            address, [wide(n) for n in self.shape], [wide(n) for n in self.strides or (16,)],
+            [narrow(n) for n in self.box], [narrow(n) for n in self.element_strides],
+            _named(api, "Interleave_CU_TENSOR_MAP_INTERLEAVE_", self.interleave),
+            _named(api, "Swizzle_CU_TENSOR_MAP_SWIZZLE_", self.swizzle),
+            _named(api, "L2promotion_CU_TENSOR_MAP_L2_PROMOTION_", _promotion(self.l2_promotion)),
+            _named(api, "FloatOOBfill_CU_TENSOR_MAP_FLOAT_OOB_FILL_", _FILLS[self.fill]),
+        )  # fmt: skip
+        return ctypes.string_at(found.getPtr(), _MAP)
+
+
+_FILLS = {"zero": "none", "nan": "nan_request_zero_fma"}
+
+
+def _promotion(name: str) -> str:
+    return name if name == "none" else f"L2_{name}"
+
+
+def _named(api: Any, kind: str, name: str) -> Any:
+    """An enumerator of the driver's, by the enumeration and what stands before the name there."""
+    enumeration, _, prefix = kind.partition("_")
+    return getattr(getattr(api, f"CUtensorMap{enumeration}"), prefix + name.upper())
+
+
+Argument = Array | Map
+
 
 class Machine(Protocol):
-    """Runs the entry `k` of a PTX text on arrays, of which it writes the last."""
+    """Runs the entry `k` of a PTX text on arrays and tensor maps, of which it writes the last."""
 
     target: str
 
-    def run(self, ptx: str, blocks: int, threads: int, arrays: Sequence[Array]) -> None: ...
+    def run(self, ptx: str, blocks: int, threads: int, arguments: Sequence[Argument]) -> None: ...
 
 
 class Emulator:
     """The emulator, with matrix products added as a target's hardware does."""
 
-    def __init__(self, target: str) -> None:
-        self.target = target
+    def __init__(self, target: str, seed: int = 0, checks: bool = True) -> None:
+        self.target, self.seed, self.checks = target, seed, checks
+        self._loaded: dict[str, Any] = {}
 
-    def run(self, ptx: str, blocks: int, threads: int, arrays: Sequence[Array]) -> None:
-        buffers = [Buffer.of(name, array) for name, array in zip("abcdefgh", arrays, strict=False)]
-        run_ptx(load_ptx(ptx), "k", (blocks,), (threads,), buffers, Options(mma="hardware"))
+    def run(self, ptx: str, blocks: int, threads: int, arguments: Sequence[Argument]) -> None:
+        module = self._loaded.get(ptx)
+        if module is None:
+            self._loaded.clear()  # the last one is enough: what is run again is run at once
+            module = self._loaded[ptx] = load_ptx(ptx)
+        reachable = [x.array for x in arguments if isinstance(x, Map) and not _among(x.array, arguments)]
+        given = [
+            x.ours() if isinstance(x, Map) else Buffer.of(name, x) for name, x in zip(_NAMES, arguments, strict=False)
+        ]
+        run_ptx(
+            module, "k", (blocks,), (threads,), given, Options(mma="hardware", seed=self.seed),
+            checks=self.checks, reachable=[Buffer.of("array", array) for array in reachable],
+        )  # fmt: skip
+
+    def refusal(self, tensor: Map, offset: int) -> str:
+        """Why a tensor map of an array so many bytes further on cannot be made, empty if it can."""
+        try:
+            tensor.ours(_PAGE + offset)
+        except LaunchError as error:
+            return str(error).partition("tensor map: ")[2]
+        return ""
 
 
 class Gpu:
@@ -48,29 +131,83 @@ class Gpu:
         """The GPU's name and capability."""
         return self.device.description
 
-    def run(self, ptx: str, blocks: int, threads: int, arrays: Sequence[Array]) -> None:
-        for array in arrays[:-1]:
-            array.flags.writeable = False  # so that it is not copied back
+    def run(self, ptx: str, blocks: int, threads: int, arguments: Sequence[Argument]) -> None:
         handle = self._loaded.get(ptx)
         if handle is None:
-            handle = self._loaded[ptx] = self.device.load(self._artifact(ptx, threads, len(arrays)))
-        with self.device.memory([array_argument(array) for array in arrays]) as payload:
-            self.device.launch(handle, (blocks, 1, 1), payload, CompileOptions())
+            handle = self._loaded[ptx] = self.device.load(self._artifact(ptx, threads, len(arguments)))
+        arrays = [x.array if isinstance(x, Map) else x for x in arguments]
+        places = [_place(x, number == len(arrays) - 1) for number, x in enumerate(arrays)]
+        with self.device.memory(places) as payload:
+            if any(isinstance(x, Map) for x in arguments):
+                self._launch(handle.function, blocks, threads, arguments, [part.address for part in payload])
+            else:
+                self.device.launch(handle, (blocks, 1, 1), payload, CompileOptions())
+
+    def refusal(self, tensor: Map, offset: int) -> str:
+        """Why the driver makes no tensor map of an array so many bytes further on, empty if it does."""
+        driver = self.device.driver
+        with driver.current(self.device.context):
+            place = driver.call("cuMemAlloc", _PAGE)
+            try:
+                tensor.drivers(driver, int(place) + offset)
+            except CudaError as error:
+                return error.code
+            finally:
+                driver.call("cuMemFree", place)
+        return ""
+
+    def _launch(
+        self, function: Any, blocks: int, threads: int, arguments: Sequence[Argument], addresses: Sequence[int]
+    ) -> None:
+        """A launch with tensor maps among the parameters, each of which gets as many bytes as a map."""
+        driver = self.device.driver
+        packed = b"".join(
+            x.drivers(driver, at) if isinstance(x, Map) else at.to_bytes(8, "little").ljust(_MAP, b"\0")
+            for x, at in zip(arguments, addresses, strict=True)
+        )
+        storage = ctypes.create_string_buffer(packed, len(packed))
+        start = ctypes.addressof(storage)
+        pointers = (ctypes.c_void_p * len(arguments))(*range(start, start + len(packed), _MAP))
+        with driver.current(self.device.context):
+            driver.call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0, 0, ctypes.addressof(pointers), 0)
 
     def _artifact(self, ptx: str, threads: int, parameters: int) -> Artifact:
         facts = {
             "threads": threads, "dynamic_shared": 0, "cooperative": False,
-            "parameters": ["ptr<i8>"] * parameters, "parameter_names": list("abcdefgh"[:parameters]),
+            "parameters": ["ptr<i8>"] * parameters, "parameter_names": list(_NAMES[:parameters]),
         }  # fmt: skip
         cubin = assemble("k", ptx, self.target).cubin
         return Artifact("probe", "k", self.target, {"ptx": ptx, "cubin": cubin}, facts, _no_module)
+
+
+def _place(array: Array, written: bool) -> ArrayArgument:
+    """An array as the runtime takes it; only what is written is copied back."""
+    found = array_argument(array)
+    assert found is not None
+    return found._replace(readonly=not written)
+
+
+def _among(array: Array, arguments: Sequence[Argument]) -> bool:
+    return any(x is array for x in arguments)
 
 
 def _no_module() -> Module:
     raise LookupError("a probe is made of PTX and has no tile IR")
 
 
+def aligned(array: Array, to: int = 128) -> Array:
+    """A copy at an address that a tensor map may have."""
+    room = np.zeros(array.nbytes + to, np.uint8)
+    copy = room[-room.ctypes.data % to :][: array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def machine_named(name: str) -> Machine:
     """`cuda`, `cuda:1`, or `emulator:sm_90a`."""
     kind, _, which = name.partition(":")
     return Emulator(which or "sm_90a") if kind == "emulator" else Gpu(int(which or 0))
+
+
+kept_machine = cache(machine_named)
+"""The machine of a name, one in a process."""

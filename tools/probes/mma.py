@@ -18,23 +18,20 @@ import os
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.interpreter.numerics import FORMATS
 from tilewright.interpreter.ptx.targets import generation
-from tilewright.interpreter.ptx.types import TYPES
 
 from .candidates import candidates, model
 from .inputs import Operands, drawn
-from .machines import Machine, machine_named
+from .machines import Machine, kept_machine
+from .outcomes import Outcome
 from .products import PRODUCTS, WARP, WARPS_PER_BLOCK, Mma, kernel_text, packed
 
 Array = NDArray[Any]
@@ -60,28 +57,6 @@ class Task:
     fit: bool
 
 
-@dataclass(slots=True)
-class Outcome:
-    """How many results were compared and how many differ from each model, by class, with an example.
-
-    `digest` is that of the results of the first task.
-    """
-
-    compared: int = 0
-    differ: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
-    example: str = ""
-    fitted: set[str] = field(default_factory=set[str])
-    digest: str = ""
-
-    def add(self, other: Outcome) -> None:
-        """Take in what another task found."""
-        self.compared += other.compared
-        self.differ += other.differ
-        self.example = self.example or other.example
-        self.fitted |= other.fitted
-        self.digest = self.digest or other.digest
-
-
 def results(machine: Machine, mma: Mma, operands: Operands) -> Array:
     """What the machine computes: bits [fragments, rows, 8]."""
     fragments = mma.fragments
@@ -92,14 +67,9 @@ def results(machine: Machine, mma: Mma, operands: Operands) -> Array:
     return fragments[2].matrices(out)
 
 
-@cache
-def _machine(device: str) -> Machine:
-    return machine_named(device)
-
-
 def run(task: Task) -> Outcome:
     """Multiply on the machine and by the models, and compare."""
-    mma, machine = PRODUCTS[task.number], _machine(task.device)
+    mma, machine = PRODUCTS[task.number], kept_machine(task.device)
     named, operands = drawn(mma, task.seed, task.count)
     found = results(machine, mma, operands)
     outcome = Outcome(found.size, digest=hashlib.sha256(found.tobytes()).hexdigest())
@@ -108,45 +78,8 @@ def run(task: Task) -> Outcome:
     if task.fit and (mma.a != "f64" or task.seed == 0):  # the others are slow for f64
         models |= candidates(mma, target)
         outcome.fitted = set(models)
-    for name, function in models.items():
-        for first in range(0, task.count, SLICE):
-            part = slice(first, first + SLICE)
-            some = (operands[0][part], operands[1][part], operands[2][part])
-            want = function(*some)
-            _compare(outcome, mma, name, named[part], some, found[part], want)
+    outcome.compare(mma, models, SLICE, named, operands, found)
     return outcome
-
-
-def _compare(
-    outcome: Outcome, mma: Mma, name: str, classes: Array, operands: Operands, found: Array, want: Array
-) -> None:
-    """Count what differs, by class; the sign of a zero and the bits of a NaN are classes of their own."""
-    wrong = found != want
-    if not wrong.any():
-        return
-    at = np.argwhere(wrong)
-    kinds = _kinds(mma, found[wrong], want[wrong], classes[at[:, 0]])
-    for kind, n in zip(*np.unique(kinds, return_counts=True), strict=True):
-        outcome.differ[name, str(kind)] += int(n)
-    if name == "model" and not outcome.example:
-        w, i, j = at[0].tolist()
-        row, column = operands[0][w, i].tolist(), operands[1][w, :, j].tolist()
-        outcome.example = (
-            f"{kinds[0]}: a {' '.join(f'{x:x}' for x in row)} b {' '.join(f'{x:x}' for x in column)} "
-            f"c {int(operands[2][w, i, j]):x}: {int(found[w, i, j]):x}, model {int(want[w, i, j]):x}"
-        )
-
-
-def _kinds(mma: Mma, found: Array, want: Array, classes: Array) -> Array:
-    """The kind of each difference."""
-    if mma.c not in ("f16", "f32", "f64"):
-        return classes
-    row = FORMATS[TYPES[mma.c].format]
-    assert row.inf_code is not None
-    magnitude = row.carrier.type(row.sign_bit - 1)
-    nan = (found & magnitude > row.inf_code) & (want & magnitude > row.inf_code)
-    zero = (found | want) & magnitude == 0
-    return np.where(nan, "NaN bits", np.where(zero, "zero sign", classes))
 
 
 # --- the command ---
@@ -177,7 +110,7 @@ def tasks(device: str, products: list[tuple[int, int]], fit: int) -> list[Task]:
 
 def digests(device: str, rows: str = "", jobs: int = 1) -> dict[str, str]:
     """Digests of some results of each product, by label: to be compared without a GPU later."""
-    products = chosen(_machine(device).target, rows, FROZEN, FROZEN_INTEGERS, FROZEN_DIRECTED)
+    products = chosen(kept_machine(device).target, rows, FROZEN, FROZEN_INTEGERS, FROZEN_DIRECTED)
     found = collected([Task(device, number, FROZEN_SEED, count, False) for number, count in products], jobs)
     return {PRODUCTS[number].label: outcome.digest for number, outcome in found.items()}
 
@@ -196,20 +129,6 @@ def collected(todo: Sequence[Task], jobs: int) -> dict[int, Outcome]:
     return found
 
 
-def line(mma: Mma, outcome: Outcome) -> str:
-    """One product: what differs from the model, and which candidates agree where all were tried."""
-    by_kind = {kind: n for (name, kind), n in outcome.differ.items() if name == "model"}
-    verdict = "equal" if not by_kind else " ".join(f"{kind}:{n}" for kind, n in sorted(by_kind.items()))
-    totals = Counter[str]()
-    for (name, _), n in outcome.differ.items():
-        totals[name] += n
-    others = sorted(outcome.fitted - {"model"}, key=lambda name: (totals[name], name))
-    agree = [name for name in others if not totals[name]]
-    rest = [f"{name}:{totals[name]}" for name in others if totals[name]]
-    tried = f" | also equal: {' '.join(agree) or 'none'} | not: {' '.join(rest) or 'none'}" if others else ""
-    return f"{mma.label:<34} {outcome.compared:>11,} {verdict}{tried}"
-
-
 def report(found: dict[int, Outcome]) -> list[str]:
     """The lines to print: products of integers together where all are equal."""
     lines: list[str] = []
@@ -219,7 +138,7 @@ def report(found: dict[int, Outcome]) -> list[str]:
         lines.append(f"{len(whole)} products of integers: {compared:,} results, equal")
     for number, outcome in found.items():
         if number not in whole:
-            lines.append(line(PRODUCTS[number], outcome))
+            lines.append(outcome.line(PRODUCTS[number].label))
             lines += [f"    {outcome.example}"] if outcome.example else []
     return lines
 
@@ -234,7 +153,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--freeze", type=Path, help="write digests of some results to a file")
     arguments = parser.parse_args(words)
-    started, machine = time.perf_counter(), _machine(arguments.device)
+    started, machine = time.perf_counter(), kept_machine(arguments.device)
     products = chosen(machine.target, arguments.rows, arguments.fragments, arguments.fragments, DIRECTED)
     todo = tasks(arguments.device, products, arguments.fit)
     found = collected(todo, arguments.jobs)
@@ -244,7 +163,7 @@ def main(words: Sequence[str] | None = None) -> int:
         kept = digests(arguments.device, arguments.rows, arguments.jobs)
         arguments.freeze.write_text(json.dumps(kept, indent=1) + "\n")
     print(f"{time.perf_counter() - started:.0f} s")
-    return sum(1 for outcome in found.values() if any(name == "model" for name, _ in outcome.differ))
+    return sum(1 for outcome in found.values() if outcome.kinds)
 
 
 if __name__ == "__main__":

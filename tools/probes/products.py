@@ -34,6 +34,11 @@ class Mma:
     suffix: str = ""
 
     @property
+    def columns(self) -> int:
+        """N."""
+        return 8
+
+    @property
     def opcode(self) -> str:
         """As PTX writes it."""
         types = f"{self.c}.{self.a}.{self.b}.{self.c}{self.suffix}"

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from .maps import SWIZZLES, TensorMap
 
-NANS: dict[str, int] = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFF_FFFF, "tf32": 0x7FFF_FFFF, "f64": 0x7FFF << 48}
-"""What the fill `nan` writes, by PTX's type."""
+NAN = 0x7FF7_7FF7_7FF7_7FF7
+"""What the fill `nan` writes, cut to the element: on an H200 so for every type of float."""
 
 
 class Box(NamedTuple):
@@ -27,8 +27,16 @@ class Box(NamedTuple):
         return len(self.addresses)
 
 
-def box_at(tensor: TensorMap, coordinates: Sequence[int]) -> Box:
-    """The elements of a box that begins at coordinates, the innermost dimension running fastest."""
+UNIT = 16
+"""Bytes that are written at once: where an array's rows end between two of these, an H200 writes up to the next."""
+
+
+def box_at(tensor: TensorMap, coordinates: Sequence[int], writes: bool = False) -> Box:
+    """The elements of a box that begins at coordinates, the innermost dimension running fastest, and which of them are
+    read or written."""
+    extents = list(tensor.shape)
+    if writes:
+        extents[0] = -(-extents[0] * tensor.itemsize // UNIT) * UNIT // tensor.itemsize
     addresses = np.full((1,) * len(tensor.shape), tensor.address, np.int64)
     inside = np.ones(addresses.shape, np.bool_)
     steps = (1, *tensor.element_strides[1:])
@@ -37,7 +45,7 @@ def box_at(tensor: TensorMap, coordinates: Sequence[int]) -> Box:
         shape = [1] * len(tensor.shape)
         shape[-1 - axis] = count
         addresses = addresses + (along * tensor.strides[axis]).reshape(shape)
-        inside = inside & ((along >= 0) & (along < tensor.shape[axis])).reshape(shape)
+        inside = inside & ((along >= 0) & (along < extents[axis])).reshape(shape)
     return Box(addresses.reshape(-1), np.flatnonzero(inside.reshape(-1)))
 
 
@@ -53,5 +61,10 @@ def _steps(count: int, itemsize: int) -> NDArray[np.int64]:
 
 
 def packed(tensor: TensorMap, count: int, start: int) -> NDArray[np.int64]:
-    """The addresses of a box's elements in shared memory, from `start` on."""
-    return swizzled(_steps(count, tensor.itemsize) + start, tensor.swizzle)
+    """The addresses of a box's elements in shared memory, from `start` on. Rows shorter than what the swizzle mixes
+    begin that far apart."""
+    places, inner = _steps(count, tensor.itemsize), tensor.box[0] * tensor.itemsize
+    if 0 < inner < SWIZZLES[tensor.swizzle]:
+        rows, along = np.divmod(places, inner)
+        places = rows * SWIZZLES[tensor.swizzle] + along
+    return swizzled(places + start, tensor.swizzle)

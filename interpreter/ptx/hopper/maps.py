@@ -10,11 +10,14 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from ...errors import LaunchError
 
 SIZE = 128
 """Bytes of a tensor map."""
+MOST_BYTES = 227 << 10
+"""Bytes of a box: what shared memory a block can have. An H200's driver takes 128 KB and refuses 256 KB."""
 ALIGNMENT = 64
 """What a tensor map's address must be a multiple of."""
 
@@ -160,6 +163,9 @@ def _check_box(dtype: str, rank: int, box: Sequence[int], elements: Sequence[int
     inner = box[0] * _itemsize(dtype)
     if inner % 16:
         raise _refused(f"the box's rows have {inner} bytes, no multiple of 16")
+    nbytes = prod(box) * _itemsize(dtype)
+    if nbytes > MOST_BYTES:
+        raise _refused(f"the box has {nbytes} bytes, more than the {MOST_BYTES} of shared memory")
     if swizzle != "none" and inner > SWIZZLES[swizzle]:
         raise _refused(f"the box's rows have {inner} bytes, more than the {SWIZZLES[swizzle]} that the swizzle mixes")
 

@@ -28,6 +28,7 @@ Threads = NDArray[np.intp]
 MOST_ARRIVALS = (1 << 20) - 1
 MOST_BYTES = (1 << 20) - 1
 _PHASE = 32
+_WARP = 32
 """How far up a state has the phase; the pending count is below."""
 
 
@@ -104,7 +105,7 @@ class Mbarriers:
         return found
 
     def arrive(self, site: Site, arrivals: Arrivals) -> NDArray[np.uint64]:
-        """Threads expect bytes and arrive. The state of each just before it arrived."""
+        """Threads expect bytes and arrive. The state of each just before its warp arrived."""
         states = np.zeros(len(arrivals.threads), np.uint64)
         for key, rows in _groups(arrivals.keys):
             barrier = self.at(site, int(arrivals.threads[rows[0]]), key)
@@ -113,7 +114,7 @@ class Mbarriers:
                 self._tell(barrier, watch.order.known(arrivals.threads[rows]).max(0))
             counts = arrivals.counts[rows]
             if not arrivals.drop and arrivals.complete and int(counts.sum()) <= barrier.pending:
-                before = barrier.pending - np.cumsum(counts) + counts
+                before = barrier.pending - self._before_warps(arrivals.threads[rows], counts)
                 states[rows] = (barrier.phase << _PHASE) + before
                 total = int(counts.sum()), int(arrivals.nbytes[rows].sum())
                 self._arrive(site, barrier, key, int(arrivals.threads[rows[0]]), *total)
@@ -125,6 +126,13 @@ class Mbarriers:
                     barrier.expected -= count
                 self._arrive(site, barrier, key, thread, count, nbytes, arrivals.complete)
         return states
+
+    def _before_warps(self, threads: Threads, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many arrivals there were before those of each thread's warp, which arrives as one."""
+        per_block = self._frame.threads
+        warps = threads // per_block * -(-per_block // _WARP) + threads % per_block // _WARP
+        first = np.diff(warps, prepend=-1) != 0
+        return (np.cumsum(counts) - counts)[first][np.cumsum(first) - 1]
 
     def expect(self, site: Site, threads: Threads, keys: Threads) -> None:
         """One arrival more is pending in this phase for each thread."""

@@ -30,6 +30,9 @@ Threads = NDArray[np.intp]
 Combine = Callable[[Array, NDArray[np.intp], Array], None]
 """Elements of a view combined with values."""
 
+Convert = Callable[[Array], Array]
+"""Elements as bits, as a copy changes them on their way."""
+
 _SOON = 0.25
 """How likely a copy is done before the next basic block runs."""
 
@@ -49,7 +52,7 @@ class Transfer:
 
     source: the elements it reads; `chosen` are their numbers among all (None for all), of which there are `count`, the
     others being `fill`. nbytes: what its mbarriers count. group: of its thread, None if it signals mbarriers. combine:
-    how to write, None for a plain copy.
+    how to write, None for a plain copy. convert: what becomes of elements on their way, None for nothing.
     """
 
     site: Site
@@ -64,6 +67,7 @@ class Transfer:
     fill: int = 0
     group: int | None = None
     combine: Combine | None = None
+    convert: Convert | None = None
     work: Work | None = None
     values: Array | None = field(default=None)
 
@@ -80,6 +84,8 @@ class Transfer:
         """Read the source, unless that has been done."""
         if self.values is None:
             found = self.source.view.take(self.source.position)
+            if self.convert is not None:
+                found = self.convert(found)
             if self.chosen is None:
                 self.values = found
             else:

@@ -173,12 +173,12 @@ def accesses(site: Site, source: str, target: str, kind: str = "copy", size: int
     return Accesses(read, write, engine_access(site, "shared", 8, f"signal of a {kind}", "peek"))
 
 
-def combination(site: Site, type_: PtxType) -> Combine | None:
-    """How a reduction writes; None for a copy."""
+def combination(site: Site, type_: PtxType, flush: bool = False) -> Combine | None:
+    """How a reduction writes, and whether subnormals are zeros to it; None for a copy."""
     op = site.modifiers.get("red")
     if not op:
         return None
-    combine = combiner(op, type_, flush=False)
+    combine = combiner(op, type_, flush=flush)
 
     def run(view: Array, position: Array, values: Array) -> None:
         apply(view.view(type_.carrier), position, (values.view(type_.carrier),), combine, type_)
@@ -213,6 +213,8 @@ def _bulk(source: str, target: str) -> Callable[[Site], Step]:
 
         def run(frame: Frame, index: Index) -> None:
             for lane in lanes(frame, index):
+                if source == target and not frame.launch.explicit_cluster:
+                    raise fault(site, lane, "the kernel is launched without clusters, where hardware has no such copy")
                 size, chosen = size_of(site, lane, nbytes), None if mask is None else lane.value(mask)
                 begins = cast_to(site, lane, lane.value(to), chosen)
                 keys: list[int | None] = [None]

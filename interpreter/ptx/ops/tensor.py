@@ -10,17 +10,18 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...numerics import round_tf32
 from ..access import unwatched
 from ..frame import Frame, Index
-from ..hopper.boxes import NANS, Box, box_at, packed
+from ..hopper.boxes import NAN, Box, box_at, packed
 from ..hopper.checks import Place
 from ..hopper.maps import ALIGNMENT, SIZE, TYPES_OF, TensorMap, decode_tensor_map
-from ..hopper.transfers import Target, Transfer
+from ..hopper.transfers import Convert, Target, Transfer
 from ..site import Read, Site
 from ..spaces import gathered, resolve
 from ..table import Step, step
 from ..targets import needs
-from ..types import TYPES, UNSIGNED
+from ..types import TYPES, UNSIGNED, Array
 from .bulk import (
     Accesses,
     Lane,
@@ -45,6 +46,14 @@ _BOX = 128
 """What the address of a box in shared memory must be a multiple of."""
 
 
+def _rounded(bits: Array) -> Array:
+    return round_tf32(bits.view(np.float32), "rtne").view(bits.dtype)
+
+
+CONVERSIONS: dict[str, Convert] = {"tfloat32": _rounded, "tfloat32_ftz": _rounded}
+"""What becomes of elements of a type when they are loaded, as on an H200; `ftz` changes nothing there."""
+
+
 class Boxes:
     """The operand of a tensor map with coordinates."""
 
@@ -64,9 +73,20 @@ class Boxes:
             raise fault(self.site, lane, f"{self.rank} coordinates for a tensor map of {len(tensor.shape)} dimensions")
         return tensor
 
-    def box(self, lane: Lane, tensor: TensorMap) -> Box:
-        """The box at the coordinates."""
-        return box_at(tensor, [lane.value(read) for read in self._coordinates])
+    def box(self, lane: Lane, tensor: TensorMap, writes: bool = False) -> Box:
+        """The box at the coordinates. Raises MemoryAccessError where hardware refuses them (an illegal instruction, on
+        an H200): one that begins between 16 bytes, and where it is written before the array."""
+        coordinates = [lane.value(read) for read in self._coordinates]
+        if coordinates[0] * tensor.itemsize % 16:
+            what = f"coordinate 0 is {coordinates[0]}: {coordinates[0] * tensor.itemsize} bytes, no multiple of 16"
+            raise fault(self.site, lane, what)
+        if writes and min(coordinates) < 0:
+            axis = next(axis for axis, first in enumerate(coordinates) if first < 0)
+            what = (
+                f"coordinate {axis} is {coordinates[axis]}: a box may be read from before the array, not written there"
+            )
+            raise fault(self.site, lane, what)
+        return box_at(tensor, coordinates, writes)
 
 
 def tensor_map(site: Site, lane: Lane, address: int) -> TensorMap:
@@ -121,10 +141,10 @@ def load(site: Site) -> Step:
                 Target(_packed(uses, lane, tensor, box, begin, True), None, key_of(uses.signal, lane, signal))
                 for begin, signal in zip(begins, signals, strict=True)
             )
-            fill = NANS[TYPES_OF[tensor.dtype]] if tensor.fill == "nan" else 0
+            fill = NAN & (1 << 8 * tensor.itemsize) - 1 if tensor.fill == "nan" else 0
             transfer = Transfer(
                 site, lane.thread, uses.read, uses.write, _inside(uses, lane, tensor, box, False), targets, box.total,
-                box.total * tensor.itemsize, box.inside, fill,
+                box.total * tensor.itemsize, box.inside, fill, convert=CONVERSIONS.get(tensor.dtype),
             )  # fmt: skip
             frame.engines.transfers.issue(transfer, grouped=False)
 
@@ -146,13 +166,14 @@ def store(site: Site) -> Step:
     def run(frame: Frame, index: Index) -> None:
         for lane in lanes(frame, index):
             tensor = boxes.tensor(lane)
-            box, type_ = boxes.box(lane, tensor), TYPES[TYPES_OF[tensor.dtype]]
+            box, type_ = boxes.box(lane, tensor, writes=True), TYPES[TYPES_OF[tensor.dtype]]
             if site.modifiers.get("red"):
                 _check_reduction(site, lane, tensor)
+            flush = tensor.dtype.endswith("ftz")
             target = Target(_inside(uses, lane, tensor, box, True), box.inside)
             transfer = Transfer(
                 site, lane.thread, uses.read, uses.write, _packed(uses, lane, tensor, box, lane.value(origin), False),
-                (target,), box.total, box.total * tensor.itemsize, combine=combination(site, type_),
+                (target,), box.total, box.total * tensor.itemsize, combine=combination(site, type_, flush),
             )  # fmt: skip
             frame.engines.transfers.issue(transfer, grouped=True)
 
@@ -165,7 +186,7 @@ _REDUCIBLE: dict[str, tuple[str, ...]] = {
     "max": ("u32", "s32", "u64", "s64", "f16", "bf16"),
     "inc": ("u32",),
     "dec": ("u32",),
-    **dict.fromkeys(("and", "or", "xor"), ("u32", "s32", "u64", "s64")),
+    **dict.fromkeys(("and", "or", "xor"), ("u32", "s32", "u64")),
 }
 """The types of the elements that a reduction takes."""
 

@@ -22,12 +22,13 @@ def module_text(body: str, parameters: Sequence[str] = ("p",), before: str = "")
 def run(
     body: str, *arrays: Array, grid: int = 1, block: int = 32, before: str = "", options: Options | None = None,
     shared_bytes: int = 0, names: Sequence[str] = "abcdefgh", checks: bool = True,
+    cluster: Sequence[int] | None = None,
 ) -> Counters:  # fmt: skip
     """Run a body whose parameters are arrays, called a, b, c, ..."""
     names = names[: len(arrays)]
     module = load_ptx(module_text(body, names, before))
     buffers = [Buffer.of(name, array) for name, array in zip(names, arrays, strict=True)]
-    return run_ptx(module, "k", (grid,), (block,), buffers, options, shared_bytes, checks=checks)
+    return run_ptx(module, "k", (grid,), (block,), buffers, options, shared_bytes, checks=checks, cluster=cluster)
 
 
 def aligned(array: Array, to: int = 32) -> Array:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.interpreter.ptx.programs import Array, aligned, module_text, run
 from tilewright.compiler import assemble
-from tilewright.interpreter import InterpreterError, Options
+from tilewright.interpreter import InterpreterError, MemoryAccessError, Options
 from tilewright.interpreter.ptx import BarrierError, PtxError, RaceError, load_ptx
 
 HEAD = """
@@ -37,10 +37,10 @@ def source() -> Array:
     return aligned(np.arange(1, 65, dtype=np.uint32))
 
 
-def copied(body: str, seed: int = 0, checks: bool = True) -> Array:
+def copied(body: str, seed: int = 0, checks: bool = True, cluster: tuple[int, ...] | None = None) -> Array:
     """What 64 threads leave in `b`, given `source` in `a`."""
     given, out = source(), aligned(np.full(64, 0xEEEE, np.uint32))
-    run(HEAD + body, given, out, block=64, options=Options(seed=seed), checks=checks)
+    run(HEAD + body, given, out, block=64, options=Options(seed=seed), checks=checks, cluster=cluster)
     assert np.array_equal(given, source())
     return out
 
@@ -76,7 +76,7 @@ def test_forms_into_shared_memory(copy: str) -> None:
         want[16:20] = want[:4]
     else:
         want[:4] = source()[:4]
-    assert np.array_equal(copied(body), want)
+    assert np.array_equal(copied(body, cluster=(1,)), want)
     assert assemble("k", module_text(HEAD + body, "ab"), "sm_90a").cubin
 
 
@@ -120,7 +120,9 @@ def test_reduction_into_shared_memory() -> None:
     {reduce} [%s0+64], [%s0], 64, [%b]; GO: {WAIT} {TAKE}"""
     want = np.arange(64)
     want[16:32] += want[:16]
-    assert np.array_equal(copied(body), want)
+    assert np.array_equal(copied(body, cluster=(1,)), want)
+    with pytest.raises(MemoryAccessError, match="launched without clusters, where hardware has no such copy"):
+        copied(body)
     assert assemble("k", module_text(HEAD + body, "ab"), "sm_90a").cubin
 
 

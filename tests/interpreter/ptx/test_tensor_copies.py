@@ -105,19 +105,23 @@ def numbers(shape: Sequence[int], dtype: str) -> Array:
 def test_every_type(dtype: str) -> None:
     array = numbers((10, 64), dtype)
     inner = 32 // array.itemsize
-    image = moved("load", array, (inner, 6), (3, 7), dtype)
-    assert np.array_equal(image, laid(plain(array, (inner, 6), (3, 7), None, 0), "none"))
+    at = inner // 2, 7
+    image = moved("load", array, (inner, 6), at, dtype)
+    assert np.array_equal(image, laid(plain(array, (inner, 6), at, None, 0), "none"))
 
 
 @pytest.mark.parametrize(
     ("shape", "box", "at"),
     [
-        ((64,), (32,), (5,)),
+        ((64,), (32,), (4,)),
         ((64,), (32,), (-8,)),
         ((9, 32), (16, 4), (20, 7)),
-        ((3, 4, 32), (8, 3, 2), (1, -1, 2)),
-        ((3, 2, 4, 16), (8, 2, 2, 2), (-3, 3, 1, 2)),
+        ((3, 4, 32), (8, 3, 2), (4, -1, 2)),
+        ((3, 4, 32), (8, 3, 2), (28, 2, 2)),
+        ((3, 2, 4, 16), (8, 2, 2, 2), (-4, 3, 1, 2)),
+        ((3, 2, 4, 16), (8, 2, 2, 2), (12, 3, 1, 2)),
         ((2, 3, 2, 4, 16), (8, 2, 1, 2, 2), (12, 1, 1, 2, -1)),
+        ((2, 3, 2, 4, 16), (8, 2, 1, 2, 2), (12, 3, 1, 2, 1)),
         ((4, 32), (8, 2), (100, 100)),
         ((4, 32), (8, 2), (-2147483648, 2147483647)),
     ],
@@ -126,6 +130,8 @@ def test_boxes_of_every_rank(shape: tuple[int, ...], box: tuple[int, ...], at: t
     array = numbers(shape, "float32")
     want = plain(array, box, at, None, 0)
     assert np.array_equal(moved("load", array, box, at, "float32"), laid(want, "none"))
+    if min(at) < 0:
+        return
     values = np.arange(1000, 1000 + want.size, dtype=np.float32).reshape(want.shape)
     after = array.copy()
     moved("store", array, box, at, "float32", image=laid(values, "none"))
@@ -150,13 +156,15 @@ def test_swizzles(swizzle: str, rows: int) -> None:
 
 
 def test_a_swizzle_is_one_of_addresses() -> None:
-    """A narrow box with a wide swizzle: two rows of 64 bytes share a row of the pattern."""
+    """A narrow box with a wide swizzle: its rows of 64 bytes lie 128 apart, as they do on an H200."""
     array = numbers((16, 64), "uint16")
     image = moved("load", array, (32, 16), (0, 0), "uint16", swizzle="128B")
-    flat = image[START:][:1024].view(np.uint16).reshape(-1, 8)
+    flat = image[START:][:2048].view(np.uint16).reshape(-1, 8)
     want = plain(array, (32, 16), (0, 0), None, 0).reshape(-1, 8)
-    order = [8 * line + (piece ^ line) for line in range(8) for piece in range(8)]
+    order = [8 * line + (piece ^ line % 8) for line in range(16) for piece in range(4)]
     assert np.array_equal(flat[order], want)
+    rest = np.setdiff1d(np.arange(len(flat)), order)
+    assert (flat[rest] == 0xEEEE).all()
 
 
 @pytest.mark.parametrize("fill", ["zero", "nan"])
@@ -170,6 +178,8 @@ def test_what_lies_outside(dtype: str, fill: str) -> None:
     outside[:2, :8] = False
     assert np.array_equal(values[~outside].reshape(2, -1), array[2:, 8:16][:, :inner].astype(np.float64))
     assert (np.isnan(values[outside]) if fill == "nan" else values[outside] == 0).all()
+    if fill == "nan":
+        assert (image[START:][: 4 * 64].view(np.uint16).reshape(4, -1)[2:] == 0x7FF7).all()
 
 
 @pytest.mark.parametrize("steps", [(1, 2), (1, 3), (4, 2)])
@@ -193,14 +203,69 @@ def test_reductions(op: str, dtype: str, want: Any) -> None:
     array = numbers((6, 32), dtype)
     before, inner = array.copy(), 32 // array.itemsize
     values = (np.arange(4 * inner) % 5).astype(array.dtype).reshape(4, inner)
-    moved(op, array, (inner, 4), (2, 4), dtype, image=laid(values, "none"))
-    before[4:6, 2 : 2 + inner] = want(before[4:6, 2 : 2 + inner], values[:2]).astype(array.dtype)
+    first = inner // 2
+    moved(op, array, (inner, 4), (first, 4), dtype, image=laid(values, "none"))
+    before[4:6, first : first + inner] = want(before[4:6, first : first + inner], values[:2]).astype(array.dtype)
     assert np.array_equal(array.astype(np.float64), before.astype(np.float64))
 
 
 def test_reductions_that_there_are_not() -> None:
-    with pytest.raises(InterpreterError, match="no `add` of int64"):
-        moved("add", numbers((4, 16), "int64"), (8, 2), (0, 0), "int64")
+    for op, dtype in (("add", "int64"), ("or", "int64"), ("max", "float32")):
+        with pytest.raises(InterpreterError, match=f"no `{op}` of {dtype}"):
+            moved(op, numbers((4, 16), dtype), (8, 2), (0, 0), dtype)
+
+
+# What an H200 does, found by `tools/probes/tensor_copies.py`
+
+
+def test_a_box_begins_at_a_multiple_of_16_bytes() -> None:
+    for dtype, first, nbytes in (("uint8", 8, 8), ("float16", -1, -2), ("float32", 3, 12), ("uint64", 1, 8)):
+        for action in ("load", "store", "add"):
+            if action == "add" and dtype == "uint8":
+                continue
+            with pytest.raises(InterpreterError, match=f"coordinate 0 is {first}: {nbytes} bytes, no multiple of 16"):
+                moved(action, numbers((4, 64), dtype), (16, 2), (first, 0), dtype)
+
+
+def test_no_box_is_written_before_the_array() -> None:
+    for at, axis in (((-4, 0), 0), ((0, -1), 1)):
+        for action in ("store", "add"):
+            with pytest.raises(InterpreterError, match=f"coordinate {axis} is {at[axis]}: .* not written"):
+                moved(action, numbers((4, 16), "float32"), (8, 2), at, "float32")
+
+
+def test_16_bytes_are_written_at_once() -> None:
+    """Also where the array's rows end between two such pieces; they are read no further."""
+    whole = aligned(np.zeros(8, np.uint32), 128)
+    array, values = whole[:6], np.arange(1, 9, dtype=np.uint32)
+    assert list(moved("load", array, (8,), (0,), "uint32")[START:][:32].view(np.uint32)[6:]) == [0, 0]
+    image = laid(values, "none")
+    tensor = encode_tensor_map("uint32", whole.ctypes.data, (6,), (), (8,))
+    given = [tensor, Buffer.of("image", image), 0]
+    run_ptx(
+        load_ptx(kernel("store", 1, 32)), "k", (1,), (128,), given, Options(), reachable=[Buffer.of("whole", whole)]
+    )
+    assert np.array_equal(whole, values)
+    with pytest.raises(InterpreterError, match="element 6 of array .*, 0 bytes past its end"):
+        moved("store", array, (8,), (0,), "uint32", image=image)
+
+
+def test_subnormal_numbers_are_zeros_to_sums_of_the_type_that_says_so() -> None:
+    small, least = np.float32(1e-40), np.finfo(np.float32).tiny
+    for dtype, want in (("float32", small + small), ("float32_ftz", 0)):
+        array = aligned(np.array([small, least, -small, 1], np.float32), 128)
+        moved("add", array, (4,), (0,), dtype, image=laid(np.array([small, -small, 0, small], np.float32), "none"))
+        assert array[0] == want and array[3] == 1
+        assert (array[1] == least) == (array[2] == 0) == (dtype == "float32_ftz")
+
+
+def test_tf32_are_rounded_to_even_when_they_are_loaded() -> None:
+    bits = np.array([0x3F80_0FFF, 0x3F80_1000, 0x3F80_3000, 0x3F80_1001], np.uint32)
+    array = aligned(np.concatenate([bits, bits | 1 << 31]).view(np.float32), 128)
+    for dtype in ("tfloat32", "tfloat32_ftz"):
+        found = moved("load", array, (8,), (0,), dtype)[START:][:32].view(np.uint32)
+        want = np.array([0x3F80_0000, 0x3F80_0000, 0x3F80_4000, 0x3F80_2000], np.uint32)
+        assert np.array_equal(found, np.concatenate([want, want | 1 << 31]))
 
 
 _RANKS = st.integers(1, 5)
@@ -213,7 +278,8 @@ def test_boxes_anywhere(data: st.DataObject) -> None:
     inner = data.draw(st.sampled_from([16, 32, 48]))
     shape = (*(data.draw(st.integers(1, 5)) for _ in range(rank - 1)), inner)
     box = (data.draw(st.sampled_from([4, 8, 12])), *(data.draw(st.integers(1, 3)) for _ in range(rank - 1)))
-    at = tuple(data.draw(st.integers(-4, n + 2)) for n in shape[::-1])
+    first, *rest = (data.draw(st.integers(-4, n + 2)) for n in shape[::-1])
+    at = first // 4 * 4, *rest
     array = numbers(shape, "int32")
     assert np.array_equal(moved("load", array, box, at, "int32"), laid(plain(array, box, at, None, 0), "none"))
 
@@ -233,6 +299,7 @@ def test_boxes_anywhere(data: st.DataObject) -> None:
         ({"strides": (136,)}, "the stride of dimension 1 is a multiple of 16 below 2\\*\\*40, found 136"),
         ({"strides": (1 << 40,)}, "below 2\\*\\*40"),
         ({"box": (64,)}, "2 dimensions, but a box of 1"),
+        ({"dtype": "float64", "box": (256, 128)}, "the box has 262144 bytes, more than the 232448 of shared memory"),
         ({"box": (64, 257)}, "1 to 256 elements along dimension 1, found 257"),
         ({"box": (0, 1)}, "1 to 256 elements along dimension 0, found 0"),
         ({"box": (4, 8)}, "the box's rows have 8 bytes, no multiple of 16"),

@@ -1,0 +1,86 @@
+"""Scopes: strong accesses of threads that one of the two scopes leaves out are races, and no others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.interpreter.ptx.programs import module_text
+from tilewright.interpreter import Buffer, Options, load_ptx, run_ptx
+from tilewright.interpreter.ptx import RaceError
+
+HEAD = """.reg .b32 %t, %i, %y, %n; .reg .b64 %a; .reg .pred %p, %q; .shared .align 4 .b8 s[4];
+mov.u32 %t, %tid.x; mov.u32 %i, %ctaid.x; setp.eq.u32 %p, %i, 0; ld.param.u64 %a, [a];
+"""
+"""%p for the first block."""
+
+
+def run(body: str, blocks: int = 4, cluster: int | None = None, seed: int = 0, chunk: int = 1 << 21) -> np.ndarray:
+    """What a body leaves in `a`."""
+    out = np.zeros(4, np.uint32)
+    given = None if cluster is None else (cluster,)
+    options = Options(seed=seed, chunk_bytes=chunk)
+    module = load_ptx(module_text(HEAD + body, "a"))
+    run_ptx(module, "k", (blocks,), (32,), [Buffer.of("a", out)], options, cluster=given)
+    return out
+
+
+@pytest.mark.parametrize("chunk", [1 << 21, 1])
+def test_stores_within_their_scope(chunk: int) -> None:
+    """All blocks store at one place, at once or one after the other."""
+    body = "setp.ne.u32 %q, %t, 0; @%q bra END; st.relaxed.{}.global.u32 [%a], %i; END: ret;"
+    assert run(body.format("gpu"), chunk=chunk)[0] < 4 and run(body.format("sys"), chunk=chunk)[0] < 4
+    assert run(body.format("cta"), blocks=1)[0] == 0
+    assert run(body.format("cluster"), cluster=4, chunk=chunk)[0] < 4
+    for scope, cluster in (("cta", None), ("cta", 2), ("cluster", 2), ("cluster", None)):
+        with pytest.raises(RaceError, match="which a scope keeps apart from the store"):
+            run(body.format(scope), cluster=cluster, chunk=chunk)
+
+
+@pytest.mark.parametrize("scope", ["cta", "cluster", "gpu"])
+def test_atomics_are_indivisible_whatever_their_scope(scope: str) -> None:
+    assert run(f"atom.relaxed.{scope}.global.add.u32 %y, [%a], 1;")[0] == 128
+    body = f"@%p bra ONE; red.relaxed.{scope}.global.add.u32 [%a], 1; bra END; ONE: ld.relaxed.gpu.global.u32 %y, [%a];"
+    if scope == "gpu":
+        assert run(f"{body} END: ret;", 2)[0] == 32
+        return
+    with pytest.raises(RaceError, match="which a scope keeps apart from the"):
+        run(f"{body} END: ret;", 2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("one", "other", "races"),
+    [
+        ("st.relaxed.gpu.global.u32 [%a], 1;", "ld.relaxed.gpu.global.u32 %y, [%a];", False),
+        ("st.relaxed.cta.global.u32 [%a], 1;", "ld.relaxed.gpu.global.u32 %y, [%a];", True),
+        ("st.relaxed.gpu.global.u32 [%a], 1;", "ld.relaxed.cta.global.u32 %y, [%a];", True),
+        ("st.release.cta.global.u32 [%a], 1;", "ld.acquire.cta.global.u32 %y, [%a];", True),
+        ("ld.relaxed.cta.global.u32 %y, [%a];", "ld.relaxed.cta.global.u32 %y, [%a];", False),
+        ("st.volatile.global.u32 [%a], 1;", "ld.volatile.global.u32 %y, [%a];", False),
+        ("st.relaxed.cta.global.u32 [%a], 1;", "ld.relaxed.cta.global.u32 %y, [%a+4];", False),
+    ],
+)
+def test_both_scopes_count(one: str, other: str, races: bool, seed: int) -> None:
+    body = f"setp.ne.u32 %q, %t, 0; @%q bra END; @%p bra ONE; {other} bra END; ONE: {one} END: ret;"
+    if not races:
+        run(body, 2, seed=seed)
+        return
+    with pytest.raises(RaceError, match="which a scope keeps apart from the"):
+        run(body, 2, seed=seed)
+
+
+def test_blocks_have_shared_memory_of_their_own() -> None:
+    body = "mov.u32 %n, s; st.shared.u32 [%n], 0; bar.sync 0; atom.relaxed.cta.shared.add.u32 %y, [%n], 1; bar.sync 0;"
+    assert run(f"{body} ld.shared.u32 %y, [%n]; atom.global.add.u32 %n, [%a], %y;")[0] == 4 * 32 * 32
+
+
+def test_what_a_wide_message_orders_is_no_race() -> None:
+    """One block stores within its scope, and tells the next one, which goes on in its own."""
+    body = """setp.ne.u32 %q, %t, 0; @%q bra END; @%p bra ONE;
+    W: ld.acquire.gpu.global.u32 %y, [%a+4]; setp.eq.u32 %q, %y, 0; @%q bra W;
+    ld.relaxed.cta.global.u32 %y, [%a]; st.relaxed.cta.global.u32 [%a+8], %y; bra END;
+    ONE: st.relaxed.cta.global.u32 [%a], 2; st.release.gpu.global.u32 [%a+4], 1; END: ret;"""
+    assert run(body, 2)[2] == 2
+    with pytest.raises(RaceError, match="which a scope keeps apart from"):
+        run(body.replace("release", "relaxed"), 2)
