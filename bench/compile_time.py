@@ -158,14 +158,35 @@ def triton_ptx(subject: Subject, system: System, capability: int) -> str:
 
 
 def compile_theirs(subject: Subject, system: System, capability: int = 90) -> Sample:
-    """Compile under Triton, which is driven as its own `compile` does, without files."""
-    parts = triton_compiler()
+    """Compile under Triton."""
     kernel = getattr(load_kernels(subject.family, *system), subject.kernel)
-    source = parts.ASTSource(kernel, **triton_signature(kernel.arg_names, subject.signature))
+    options = {"num_warps": subject.num_warps, "num_stages": subject.num_stages}
+    made = triton_texts(kernel, triton_signature(kernel.arg_names, subject.signature), capability, options)
+    return Sample(made.stages, {}, made.ptx)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A kernel that Triton has compiled: the seconds of each stage, the PTX, and what Triton says of it."""
+
+    stages: Seconds
+    ptx: str
+    metadata: Mapping[str, Any]
+
+
+def triton_texts(
+    kernel: Any, signature: Mapping[str, Any], capability: int, chosen: Mapping[str, Any], last: str = "cubin"
+) -> Made:
+    """Compile under Triton, which is driven as its own `compile` does, without files.
+
+    `signature`: the arguments of an `ASTSource`; `chosen`: options of a launch; `last`: the stage to end with.
+    """
+    parts = triton_compiler()
+    source = parts.ASTSource(kernel, **signature)
     target = parts.GPUTarget("cuda", capability, 32)
     ends = [perf_counter()]
     backend = parts.make_backend(target)
-    options = backend.parse_options({"num_warps": subject.num_warps, "num_stages": subject.num_stages})
+    options = backend.parse_options(dict(chosen))
     steps: dict[str, Callable[[Any, dict[str, Any]], Any]] = {}
     backend.add_stages(steps, options, source.language)
     context = parts.ir.context()
@@ -177,11 +198,11 @@ def compile_theirs(subject: Subject, system: System, capability: int = 90) -> Sa
     ends.append(perf_counter())
     metadata: dict[str, Any] = {"target": target, **vars(options)}
     texts: dict[str, Any] = {}
-    for name, step in steps.items():
-        made = texts[name] = step(made, metadata)
+    for name in STAGES[1 : STAGES.index(last) + 1]:
+        made = texts[name] = steps[name](made, metadata)
         ends.append(perf_counter())
-    taken = {stage: end - begin for stage, begin, end in zip(("frontend", *steps), ends, ends[1:], strict=False)}
-    return Sample(taken, {}, texts["ptx"])
+    taken = {stage: end - begin for stage, begin, end in zip(STAGES, ends, ends[1:], strict=False)}
+    return Made(taken, texts["ptx"], metadata)
 
 
 def triton_signature(names: Sequence[str], signature: Sequence[str]) -> dict[str, Any]:

@@ -33,6 +33,7 @@ if typing.TYPE_CHECKING:  # imported when first asked for
     from .profiling import record_launches
     from .specialization import Specialization, specialize
     from .store import BadEntry, Entry, Kept, Store
+    from .tensor_map import TensorMap
 
 __all__ = [
     "ArgumentError",
@@ -63,6 +64,7 @@ __all__ = [
     "ProfileRow",
     "Specialization",
     "Store",
+    "TensorMap",
     "array_argument",
     "cdiv",
     "compile_ahead",

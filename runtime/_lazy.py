@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .kernels import JITFunction
     from .options import CompileOptions
     from .profile import Profile
+    from .tensor_map import TensorMap
 
 #: The modules of this room that are imported when one of these names is first asked of the face.
 MODULES: dict[str, tuple[str, ...]] = {
@@ -35,6 +36,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "devices.cuda": ("CudaDevice",),
     "devices.emulator": ("EmulatorDevice",),
     "devices.interpreter": ("InterpreterDevice",),
+    "tensor_map": ("TensorMap",),
     "doctor": ("Finding", "diagnose"),
     "key": ("encode", "kernel_key"),
     "options": ("CompileOptions",),
@@ -121,6 +123,13 @@ def emulate(kernel: Any, grid: Extents, payload: Sequence[Any], options: Compile
     from .devices.emulation import emulate
 
     return emulate(kernel, grid, payload, options)
+
+
+def emulated_tensor_map(tensor: TensorMap) -> bytes:
+    """A tensor map for the emulator. Raises LaunchError."""
+    from .devices.emulation import emulated_tensor_map
+
+    return emulated_tensor_map(tensor)
 
 
 def profile_of(kernel: CompiledKernel, extents: Extents, counters: Counters | None) -> Profile:

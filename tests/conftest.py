@@ -44,6 +44,11 @@ def why_no_gpu() -> str:
     return subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True).stderr.strip()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--block`: which part of the sweeps over all f32 operands is replayed; without it another one each day."""
+    parser.addoption("--block", type=int, choices=range(256), metavar="K", help="replay block K of each sweep")
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips a test whose GPU or optional package is not here, and says which."""
     for marker in item.iter_markers("optional"):

@@ -1,9 +1,10 @@
 """The instructions of a kernel's PTX that order its threads, spread its banks or guard its accesses, one by one.
 
     bar.sync 0;                    barrier, and so is `bar.warp.sync`
-    cp.async.wait_group 1;         wait
+    cp.async.wait_group 1;         wait, and so are those of bulk copies and `wgmma`
+    mbarrier.try_wait... %p, ...   wait, which a mutant has over at once; an arrival is a barrier
     cp.async.commit_group;         commit
-    fence.acq_rel.gpu;             fence, and so is `membar`
+    fence.acq_rel.gpu;             fence, and so are `membar` and `wgmma.fence`
     xor.b32 %r3, %r1, %r2;         swizzle, where an address in shared memory is made of it
     @%p1 ld.global.b32 ...         mask, and so is the number of bytes that a `cp.async` reads
 
@@ -27,17 +28,18 @@ _LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)\s+(\d+)")
 _REGISTER = re.compile(r"%[a-z]+\d+")
 _ADDRESS = re.compile(r"\[([^\]]*)\]")
 _ORDERS = (
-    (BARRIER, re.compile(r"bar\.|barrier\.")),
-    (WAIT, re.compile(r"cp\.async\.wait_")),
-    (COMMIT, re.compile(r"cp\.async\.commit_")),
-    (FENCE, re.compile(r"fence\.|membar\.")),
+    (BARRIER, re.compile(r"bar\.|barrier\.|mbarrier\.arrive")),
+    (WAIT, re.compile(r"(cp\.async(\.bulk)?|wgmma)\.wait_|mbarrier\.(try|test)_wait")),
+    (COMMIT, re.compile(r"(cp\.async(\.bulk)?|wgmma)\.commit_")),
+    (FENCE, re.compile(r"fence\.|membar\.|wgmma\.fence")),
 )
+_POLLS = re.compile(r"mbarrier\.(try|test)_wait")
 #: What makes an address out of numbers; an address that is loaded or shuffled is no swizzle.
 _ARITHMETIC = frozenset(
     ("mov", "add", "sub", "mul", "mad", "shl", "shr", "and", "or", "xor", "not", "cvt", "cvta", "lop3", "bfe", "bfi",
      "prmt", "shf", "selp", "min", "max")
 )  # fmt: skip
-_ACCESSES = frozenset(("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"))
+ACCESSES = frozenset(("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,9 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class _Instruction:
+class Instruction:
+    """An instruction at a line of the PTX, for a line of the source, in parts: `guard` is "@%p1", "@!%p1" or ""."""
+
     line: int
     source: int
     guard: str
@@ -80,7 +84,7 @@ class _Instruction:
 
 def sites_of(ptx: str) -> list[Site]:
     """Every site of a module, in the order of the text. An XOR of two registers is two sites: each may be left out."""
-    instructions = list(_instructions(ptx))
+    instructions = list(instructions_of(ptx))
     mixed = _in_shared_addresses(instructions)
     return [site for each in instructions for site in _sites(each, each.line in mixed)]
 
@@ -92,20 +96,23 @@ def replaced(ptx: str, site: Site) -> str:
     return "\n".join(lines)
 
 
-def _instructions(ptx: str) -> Iterator[_Instruction]:
+def instructions_of(ptx: str) -> Iterator[Instruction]:
+    """The instructions of a module, in the order of the text."""
     source = 0
     for number, line in enumerate(ptx.split("\n")):
         if found := _LOC.match(line):
             source = int(found[1]) or source
         elif found := _LINE.match(line):
             operands = re.sub(r"\s+", " ", (found[3] or "").strip())
-            yield _Instruction(number, source, found[1] or "", found[2], operands)
+            yield Instruction(number, source, found[1] or "", found[2], operands)
 
 
-def _sites(each: _Instruction, mixed: bool) -> Iterator[Site]:
+def _sites(each: Instruction, mixed: bool) -> Iterator[Site]:
     for kind, pattern in _ORDERS:
         if pattern.match(each.opcode):
-            yield Site(kind, each.line, each.text, "", each.source)
+            done = each.operands.partition(",")[0].partition("|")[0]
+            over = f"setp.eq.u32 {done}, 0, 0;" if _POLLS.match(each.opcode) else ""
+            yield Site(kind, each.line, each.text, over, each.source)
             return
     if mixed and each.base == "xor":
         target, *parts = each.operands.split(", ")
@@ -113,16 +120,16 @@ def _sites(each: _Instruction, mixed: bool) -> Iterator[Site]:
         for part in parts:
             if part.startswith("%"):
                 yield Site(SWIZZLE, each.line, each.text, f"mov.{width} {target}, {part};", each.source)
-    if each.base in _ACCESSES and each.guard:
+    if each.base in ACCESSES and each.guard:
         yield Site(MASK, each.line, each.text, each.unguarded, each.source)
-    if each.opcode.startswith("cp.async") and each.operands.count(", ") == 3:
+    if each.opcode.startswith("cp.async.c") and each.operands.count(", ") == 3:
         whole, _, _ = each.unguarded.rpartition(", ")
         yield Site(MASK, each.line, each.text, f"{each.guard} {whole};".strip(), each.source)
 
 
-def _in_shared_addresses(instructions: Sequence[_Instruction]) -> set[int]:
+def _in_shared_addresses(instructions: Sequence[Instruction]) -> set[int]:
     """The lines of the arithmetic that addresses in shared memory are made by."""
-    makers: dict[str, list[_Instruction]] = defaultdict(list)
+    makers: dict[str, list[Instruction]] = defaultdict(list)
     for each in instructions:
         if each.base in _ARITHMETIC:
             makers[each.operands.partition(",")[0]].append(each)
@@ -130,15 +137,15 @@ def _in_shared_addresses(instructions: Sequence[_Instruction]) -> set[int]:
     return _reached(makers, queue)
 
 
-def _shared_address(each: _Instruction) -> list[str]:
+def _shared_address(each: Instruction) -> list[str]:
     """The registers of the address in shared memory that an instruction accesses, which is its first one."""
     parts = each.opcode.split(".")
-    shared = each.base in _ACCESSES and ("shared" in parts or "ldmatrix" in parts or "stmatrix" in parts)
+    shared = each.base in ACCESSES and ("shared" in parts or "ldmatrix" in parts or "stmatrix" in parts)
     found = _ADDRESS.search(each.operands)
     return _REGISTER.findall(found[1]) if shared and found else []
 
 
-def _reached(makers: Mapping[str, Sequence[_Instruction]], queue: list[str]) -> set[int]:
+def _reached(makers: Mapping[str, Sequence[Instruction]], queue: list[str]) -> set[int]:
     seen: set[str] = set()
     lines: set[int] = set()
     while queue:

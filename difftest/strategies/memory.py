@@ -201,12 +201,15 @@ def _message(choices: Choices) -> Case:
     data = sketch.buffer("data", I32, [choices.integer(0, 99), *([0] * sketch.programs)])
     here = sketch.program()
     ahead = sketch.value("add_i", (here, sketch.integer(1)))
-    seen = sketch.value("atomic_poll", (sketch.at(flags, here), sketch.integer(1, element)), sem="acquire")
+    scope = choices.sample(("gpu", "sys"))  # which contains all programs
+    wanted = sketch.at(flags, here), sketch.integer(1, element)
+    seen = sketch.value("atomic_poll", wanted, sem="acquire", scope=scope)
     value = sketch.value("load", (sketch.at(data, here),), cache="", eviction="")
     more = sketch.value("add_i", (value, sketch.integer(3)))
     sketch.emit("store", (sketch.at(data, ahead), more), cache="", eviction="")
     sketch.emit("barrier")
-    sketch.emit("atomic_store", (sketch.at(flags, ahead), sketch.integer(1, element)), sem="release")
+    done = sketch.at(flags, ahead), sketch.integer(1, element)
+    sketch.emit("atomic_store", done, sem="release", scope=scope)
     sketch.write("seen", here, seen)
     return sketch.finish()
 

@@ -9,8 +9,8 @@ holds what), `products` and `tensor_cores` (how they multiply and add).
 What runs beside the threads is in `hopper/`; `circles` finds threads that poll for ever.
 
 What is checked: `access` says what kind of access an instruction makes, `watch` looks at each one with `shadow` (the
-last accesses to every byte), `order` and `messages` (what comes before what) and tells `races`; `copies` are the
-asynchronous ones; `taint` and `marks` follow values that nobody wrote. What is counted: `traffic` and `counters`.
+last accesses to every byte), `order` and `messages` (what comes before what) and `scopes`, and tells `races`; `copies`
+are the asynchronous ones; `taint` and `marks` follow values that nobody wrote. What is counted: `traffic`, `counters`.
 """
 
 from . import ops

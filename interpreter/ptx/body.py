@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from .parser import PtxModule
 
 _MARKS = {"branchtargets", "calltargets", "callprototype"}
+#: What reads the carry, and the register that it is in here.
+_TAKE_CARRY, _CARRY = frozenset(("addc", "subc", "madc")), "CC.CF"
+_MOST_REGISTERS = 1 << 20
 _COMPONENTS = (".x", ".y", ".z", ".w")
 
 
@@ -59,6 +62,7 @@ class Body:
         self.jumps: list[tuple[int, _Scope]] = []
         self.tables: list[tuple[str, list[Token], _Scope]] = []
         self.label_count = 0
+        self.carry: Register | None = None
 
     def parse(self) -> None:
         """Parse from `{` to the matching `}` and complete the function."""
@@ -135,6 +139,8 @@ class Body:
             token = cursor.expect("word", "a register name")
             if cursor.accept("<"):
                 count = cursor.integer("a count")
+                if not 0 <= count <= _MOST_REGISTERS:
+                    cursor.fail(f"a function has at most {_MOST_REGISTERS} registers, found {count}", token)
                 cursor.expect(">")
                 self.scope.families[token.text] = (len(self.function.registers), count, bits)
                 for number in range(count):
@@ -206,7 +212,17 @@ class Body:
         cursor.take()
         if token.text in ("bra", "brx"):
             self.jumps.append((len(self.items), self.scope))
-        self.items.append(Instruction(opcode, tuple(operands), guard, token.offset, self.location))
+        self.items.append(Instruction(opcode, self.carried(opcode, operands), guard, token.offset, self.location))
+
+    def carried(self, opcode: str, operands: list[Operand]) -> tuple[Operand, ...]:
+        """The operands, among them the carry: beside a result with `.cc`, and behind those of `addc` and its like."""
+        base, *modifiers = opcode.split(".")
+        gives, takes = "cc" in modifiers, base in _TAKE_CARRY
+        if not operands or not (gives or takes):
+            return tuple(operands)
+        carry = self.carry = self.carry or self._register(_CARRY, 1)
+        result = Pair(operands[0], carry) if gives else operands[0]
+        return (result, *operands[1:], *[carry] * takes)
 
     def _guard(self) -> Guard:
         self.cursor.take()

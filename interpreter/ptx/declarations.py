@@ -35,6 +35,10 @@ def element_bytes(type_name: str) -> int:
     return max(1, TYPES[type_name].bits // 8)
 
 
+_MOST_BYTES = 1 << 32
+"""Of a variable or parameter."""
+
+
 class _Shape:
     """What stands between a space and a name: alignment, vector width and type, in any order before the type."""
 
@@ -68,7 +72,7 @@ def variables(cursor: Cursor, space: str, lookup: Lookup) -> Iterator[Variable]:
 def _variable(cursor: Cursor, space: str, shape: _Shape, lookup: Lookup) -> Variable:
     name = cursor.expect("word", "a name").text
     extents = list(_extents(cursor))
-    size = shape.unit * shape.count * prod(extents)
+    size = _size(cursor, name, shape.unit * shape.count * prod(extents))
     variable = Variable(name, space, shape.align, size)
     equals = cursor.accept("=")
     if equals is not None:
@@ -76,6 +80,12 @@ def _variable(cursor: Cursor, space: str, shape: _Shape, lookup: Lookup) -> Vari
             cursor.fail(f"a .{space} variable cannot have an initial value", equals)
         _initialize(cursor, variable, shape, lookup, open_ended=0 in extents)
     return variable
+
+
+def _size(cursor: Cursor, name: str, size: int) -> int:
+    if not 0 <= size <= _MOST_BYTES:
+        cursor.fail(f"`{name}` has 0 to {_MOST_BYTES} bytes, found {size}")
+    return size
 
 
 def _extents(cursor: Cursor) -> Iterator[int]:
@@ -172,7 +182,7 @@ def parameter(cursor: Cursor) -> Parameter:
             cursor.integer("an alignment")
     name = cursor.expect("word", "a parameter name").text
     extents = list(_extents(cursor))
-    size = shape.unit * shape.count * prod(extents)
+    size = _size(cursor, name, shape.unit * shape.count * prod(extents))
     type_name = shape.type if not extents and shape.count == 1 else f"{shape.type}[{prod(extents) * shape.count}]"
     return Parameter(name, type_name, size, align, 0, pointer)
 

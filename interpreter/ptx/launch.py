@@ -119,11 +119,19 @@ def run_ptx(
     parameters = _packed(program, arguments)
     out = stdout or options.stdout or sys.stdout
     launch = Launch(program, *extent, memory, parameters, shared_bytes, options, out, shape)
-    threads = extent[1][0] * extent[1][1] * extent[1][2]
-    blocks = extent[0][0] * extent[0][1] * extent[0][2]
+    try:
+        return _run_chunks(launch, options, checks)
+    except MemoryError as error:
+        raise LaunchError(f"`{entry}` needs more memory than there is, for a grid of {extent[0]} blocks") from error
+
+
+def _run_chunks(launch: Launch, options: Options, checks: bool) -> Counters:
+    """Run all blocks, some at a time."""
+    program, tally = launch.program, Tally(launch.program)
+    threads = launch.block[0] * launch.block[1] * launch.block[2]
+    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
     launch.history = History(program.accesses, blocks) if checks and threads * blocks <= THREAD else None
     at_once = _blocks_at_once(launch, threads, options.chunk_bytes)
-    tally = Tally(program)
     with np.errstate(all="ignore"):
         for first in range(0, blocks, at_once):
             _run_chunk(launch, Frame(launch, program, first, min(at_once, blocks - first)), tally, options.seed)

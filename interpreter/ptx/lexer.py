@@ -36,6 +36,13 @@ _TOKEN = re.compile(
 )
 
 
+_LONGEST_NUMBER = 100
+"""Digits of an integer."""
+_NO_OCTAL = re.compile(r"0\d*[89]")
+_SHOWN = 200
+"""How much of a line, and of what is said, an error shows."""
+
+
 class Source:
     """A PTX text that can point at a place in itself."""
 
@@ -57,8 +64,10 @@ class Source:
         """The error for a place."""
         start = self.text.rfind("\n", 0, offset) + 1
         end = self.text.find("\n", offset)
-        line = self.text[start : len(self.text) if end < 0 else end]
-        return PtxError(what, self.line_of(offset), offset - start + 1, line)
+        first = max(start, offset - _SHOWN // 2)
+        line = self.text[first : min(len(self.text) if end < 0 else end, first + _SHOWN)]
+        said = what if len(what) <= 10 * _SHOWN else f"{what[:_SHOWN]}..."
+        return PtxError(said, self.line_of(offset), offset - first + 1, line)
 
 
 def tokenize(source: Source) -> list[Token]:
@@ -70,6 +79,10 @@ def tokenize(source: Source) -> list[Token]:
             break
         position = found.end()
         kind, text = str(found.lastgroup), found.group()
+        if kind == "int" and len(text) > _LONGEST_NUMBER:
+            raise source.error(f"an integer of {len(text)} characters", found.start())
+        if kind == "int" and _NO_OCTAL.match(text):
+            raise source.error(f"`{text}` is no octal number", found.start())
         if kind != "skip":
             tokens.append(Token(text if kind == "mark" else kind, text, found.start()))
     if position != len(source.text):

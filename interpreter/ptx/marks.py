@@ -2,7 +2,7 @@
 
 A mark is 0, or 256 times the number of an origin plus a bit for each marked byte of the register. Most instructions
 mark all of their result where any byte of an operand is marked. Those that only carry bytes keep them apart: moves,
-packed (`x2`) arithmetic lane by lane, conversions that read the low part of a register.
+packed (`x2`) arithmetic lane by lane, conversions that read the low part of a register, and what is in `bytewise`.
 """
 
 from __future__ import annotations

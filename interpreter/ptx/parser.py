@@ -16,7 +16,7 @@ from .types import TYPES
 if TYPE_CHECKING:
     from .program import Program
 
-_FILE = re.compile(r'^[ \t]*\.file\s+(\d+)\s+"([^"\n]*)"', re.MULTILINE)
+_FILE = re.compile(r'^[ \t]*\.file\s+(\d{1,9})\s+"([^"\n]*)"', re.MULTILINE)
 _LINKING = (".visible", ".extern", ".weak", ".common")
 _TRIPLES = (".reqntid", ".maxntid", ".reqnctapercluster")
 _NUMBERS = (".minnctapersm", ".maxnctapersm", ".maxnreg", ".maxclusterrank")
@@ -57,7 +57,11 @@ class PtxModule:
 
 def parse(text: str) -> PtxModule:
     """The module that a PTX text describes, its instructions not looked into yet. Raises PtxError."""
-    return _Parser(text).module()
+    parser = _Parser(text)
+    try:
+        return parser.module()
+    except RecursionError:
+        raise parser.source.error("nested too deeply", parser.cursor.token.offset) from None
 
 
 class _Parser:

@@ -170,6 +170,28 @@ def rectified(x: Array) -> Array:
     return np.where((x <= 0), x.dtype.type(0), x)
 
 
+def flushing(name: str, fmt: str, mode: str) -> Kernel:
+    """The arithmetic `name` of a format ("f16" or "f32") with subnormal operands and results flushed.
+
+    A result is flushed that is below the smallest normal number after it was rounded as if exponents had no end (by
+    measurement of an H200). Rounded to a multiple of the smallest subnormal, one digit less, it may be that number.
+    """
+    kernel = arithmetic(name, fmt, mode)
+
+    def run(*operands: Array) -> Array:
+        operands = tuple(flushed(x) for x in operands)
+        result = np.asarray(kernel(*operands))
+        smallest = _SMALLEST[result.dtype]
+        edge = np.abs(result) == smallest
+        if edge.any():
+            real = _ODD[name](*(x.astype(np.float64) for x in operands))
+            kept = rounded(real / smallest, fmt, mode)
+            result = np.where(edge & (np.abs(kept) < 1), np.copysign(result.dtype.type(0), result), result)
+        return flushed(result)
+
+    return run
+
+
 def finished(kernel: Kernel, ftz: str = "", sat: str = "", relu: str = "") -> Kernel:
     """A kernel with subnormal operands and results flushed, and its results clamped, where asked for."""
     after = [f for f, wanted in ((flushed, ftz), (saturated, sat), (rectified, relu)) if wanted]

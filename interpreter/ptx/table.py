@@ -15,8 +15,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .bounds import Bound
 from .types import TYPES, Array, PtxType
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class Form:
     """A row: the syntax, what it compiles to, what class of instruction counters call it, and its operands' types.
 
     One of `kernel` (with `outputs` and `inputs`), `step` and `end` is given. `gate` rows hold threads back first.
+    `bounds` are those of an approximate instruction: how far hardware may be from the value given here.
     """
 
     syntax: str
@@ -71,6 +74,7 @@ class Form:
     gate: Callable[[Site], Gate] | None = None
     optional: int = 0
     vocabulary: frozenset[str] = field(default_factory=frozenset[str])
+    bounds: tuple[Bound, ...] = ()
 
     @property
     def asynchronous(self) -> bool:
@@ -81,6 +85,12 @@ class Form:
         """The modifiers of an opcode of this form, None for any other."""
         found = self.pattern.fullmatch(opcode)
         return None if found is None else {name: text or "" for name, text in found.groupdict().items()}
+
+    @property
+    def opcodes(self) -> list[str]:
+        """Every opcode that the syntax writes."""
+        base, pieces = _pieces(self.syntax)
+        return [base + "".join(parts) for parts in product(*map(_spellings, pieces))]
 
 
 StepBuilder = Callable[["Site"], Step]
@@ -93,14 +103,32 @@ _PIECE = re.compile(
 )
 
 
-def _pattern(syntax: str) -> tuple[re.Pattern[str], frozenset[str]]:
-    """The regular expression of a syntax, and every modifier it knows."""
-    base, _, _ = re.split(r"([.\[])", syntax, maxsplit=1) if re.search(r"[.\[]", syntax) else (syntax, "", "")
-    out, words, at = base, set[str](), len(base)
+def _pieces(syntax: str) -> tuple[str, list[re.Match[str]]]:
+    """The first part of a syntax's opcodes, and what may follow it."""
+    base = re.split(r"[.\[]", syntax, maxsplit=1)[0]
+    pieces, at = list[re.Match[str]](), len(base)
     while at < len(syntax):
         found = _PIECE.match(syntax, at)
         assert found, f"bad syntax of a form: {syntax!r} at {syntax[at:]!r}"
+        pieces.append(found)
         at = found.end()
+    return base, pieces
+
+
+def _spellings(piece: re.Match[str]) -> list[str]:
+    """Everything that a piece may be written as."""
+    if piece["lit"]:
+        return [f".{piece['lit']}"]
+    alternatives = piece["flag"] or piece["oalts"] or piece["alts"]
+    missing = [] if piece["name"] else [""]
+    return missing + [f".{word}" for word in alternatives.split("|")]
+
+
+def _pattern(syntax: str) -> tuple[re.Pattern[str], frozenset[str]]:
+    """The regular expression of a syntax, and every modifier it knows."""
+    base, pieces = _pieces(syntax)
+    out, words = base, set[str]()
+    for found in pieces:
         if found["flag"]:
             out += rf"(?:\.(?P<{found['flag'].replace(':', '_')}>{found['flag']}))?"
             words.add(found["flag"])
@@ -119,11 +147,11 @@ def _register(form: Form) -> None:
 
 
 def pure(
-    syntax: str, operands: str, family: str = "integer"
+    syntax: str, operands: str, family: str = "integer", bounds: tuple[Bound, ...] = ()
 ) -> Callable[[Callable[[Modifiers], Kernel]], Callable[[Modifiers], Kernel]]:
     """Register a row that computes. `operands` is `outputs <- inputs`: types, or names of modifiers that are types.
 
-    `name*2` is the type of twice the width; `?` ends an operand that may be missing.
+    `name*2` is the type of twice the width; `?` ends an operand that may be missing. `bounds` as of a `Form`.
     """
     left, right = operands.split("<-")
     inputs = tuple(word.rstrip("?") for word in right.split())
@@ -134,7 +162,7 @@ def pure(
         _register(
             Form(
                 syntax, family, pattern, tuple(left.split()), inputs,
-                kernel=build, optional=optional, vocabulary=words,
+                kernel=build, optional=optional, vocabulary=words, bounds=bounds,
             )
         )  # fmt: skip
         return build

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ..errors import place
 from . import marks
 from .access import Access
+from .bytewise import bytewise
 from .errors import UninitializedError
 from .frame import WARP, Frame, Index, spread
 from .liveness import reads, registers_in, writes
@@ -133,6 +134,8 @@ class Taint:
             return self._moved(instruction)
         if base == "shfl":
             return {register.index: self._shuffled(instruction, step, index) for register in targets}
+        if len(targets) == 1 and (found := bytewise(instruction, self._of)) is not None:
+            return {targets[0].index: found}
         if len(targets) == 1 and marks.lane_by_lane(opcode):
             return {targets[0].index: marks.packed(targets[0], operands[1:], self._of)}
         if len(targets) == 1 and base == "cvt" and len(operands) == 3:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..artifact import Artifact, Request
 from ..grid import Extents
 from ..options import CompileOptions
+from ..tensor_map import TensorMap
 
 if TYPE_CHECKING:
     from tilewright.interpreter import Counters
@@ -55,4 +56,9 @@ class Device(Protocol):
 
         A GPU queues them on the stream. Returns what was executed where the device counts it.
         """
+        ...
+
+    def encode_tensor_map(self, tensor: TensorMap) -> bytes:
+        """128 bytes for a kernel's parameter, which only this device can read. Raises DeviceError where there are no
+        tensor copies, and errors of its own for what it refuses."""
         ...

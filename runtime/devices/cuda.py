@@ -20,9 +20,11 @@ from ..errors import ArgumentError, CudaError, DeviceError
 from ..grid import Extents
 from ..options import CompileOptions
 from ..packing import packer
+from ..tensor_map import TensorMap
 from .choose import place_of
 from .cuda_driver import CUBINS, Driver, driver, version_text
 from .cuda_memory import on_gpu
+from .cuda_tensor_map import tensor_map
 
 #: The driver's names of what `properties` tells.
 ATTRIBUTES: dict[str, str] = {
@@ -204,6 +206,11 @@ class CudaDevice:
                 self.driver.call("cuLaunchCooperativeKernel", handle.function, *shape, ctypes.addressof(pointers))
             else:
                 self.driver.call("cuLaunchKernel", handle.function, *shape, ctypes.addressof(pointers), 0)
+
+    def encode_tensor_map(self, tensor: TensorMap) -> bytes:
+        """The driver's bytes, for an address on this GPU. Raises ArgumentError and CudaError."""
+        with self.driver.current(self.context):
+            return tensor_map(self.driver, tensor)
 
     def _may_be_captured(self, stream: int) -> bool:
         """Whether a stream records a graph; also where the driver won't say, as of the default stream meanwhile."""

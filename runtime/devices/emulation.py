@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.interpreter import Counters, load_ptx, run_ptx
+from tilewright.interpreter import Counters, encode_tensor_map, load_ptx, run_ptx
 
 from ..arguments import ArrayArgument
 from ..artifact import Artifact
 from ..grid import Extents
 from ..options import CompileOptions
 from ..packing import packer
+from ..tensor_map import TensorMap
 from .execution import host_buffer, run_options
 
 
@@ -45,3 +46,11 @@ def emulate(kernel: EmulatedKernel, grid: Extents, payload: Sequence[Any], optio
     ]
     block = (kernel.threads, 1, 1)
     return run_ptx(kernel.module, kernel.entry, grid, block, arguments, run_options(options), kernel.dynamic_shared)
+
+
+def emulated_tensor_map(tensor: TensorMap) -> bytes:
+    """A tensor map for the emulator. Raises LaunchError."""
+    return encode_tensor_map(
+        tensor.dtype, tensor.address, tensor.shape, tensor.strides, tensor.box, tensor.steps,
+        interleave=tensor.interleave, swizzle=tensor.swizzle, l2_promotion=tensor.l2_promotion, fill=tensor.fill,
+    )  # fmt: skip

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from .._lazy import compiled, emulate, parsed_ptx, target_names
+from .._lazy import compiled, emulate, emulated_tensor_map, parsed_ptx, target_names
 from ..artifact import Artifact, Request
 from ..errors import DeviceError, did_you_mean
 from ..grid import Extents
 from ..options import CompileOptions
 from ..staging import on_host
+from ..tensor_map import TensorMap
 
 if TYPE_CHECKING:
     from tilewright.interpreter import Counters
@@ -53,3 +54,7 @@ class EmulatorDevice:
     ) -> Counters:
         """Run the kernel, now: the host has no streams. Raises InterpreterError when a thread fails."""
         return emulate(handle, grid, payload, options)
+
+    def encode_tensor_map(self, tensor: TensorMap) -> bytes:
+        """The emulator's own record. Raises LaunchError for what the driver refuses, and interleaved layouts."""
+        return emulated_tensor_map(tensor)

@@ -11,9 +11,11 @@ from tilewright.lang import Module
 
 from .._lazy import interpret
 from ..artifact import Artifact, Request, uncompiled
+from ..errors import DeviceError
 from ..grid import Extents
 from ..options import CompileOptions
 from ..staging import on_host
+from ..tensor_map import TensorMap
 
 
 class InterpreterDevice:
@@ -45,3 +47,7 @@ class InterpreterDevice:
     ) -> None:
         """Run the kernel, now: the host has no streams. Raises InterpreterError when a program fails."""
         interpret(handle, grid, payload, options)
+
+    def encode_tensor_map(self, tensor: TensorMap) -> bytes:
+        """Raises DeviceError: tile IR has no tensor copies."""
+        raise DeviceError("the interpreter has no tensor maps", "a GPU and the emulator have")

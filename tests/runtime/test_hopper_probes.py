@@ -20,6 +20,7 @@ from tilewright.compiler import assemble
 from tilewright.interpreter import LaunchError, encode_tensor_map
 from tilewright.runtime import CudaDevice
 from tilewright.runtime.devices.cuda_driver import Driver
+from tilewright.runtime.devices.cuda_tensor_map import enumerator
 from tools.probes import copy_cases, groups, hopper, litmus, machines, mbarrier, tensor_copies, wgmma
 from tools.probes.copy_cases import COPIES
 from tools.probes.litmus import TESTS
@@ -229,7 +230,7 @@ def test_launches_with_tensor_maps_pass_maps_and_addresses(monkeypatch: pytest.M
 
 def test_the_names_of_tensor_maps_are_the_drivers() -> None:
     for dtype in copy_cases.ITEMSIZE:
-        assert machines._named(bindings, "DataType_CU_TENSOR_MAP_DATA_TYPE_", dtype) is not None
+        assert enumerator(bindings, "dtype", dtype) is not None
 
 
 # --- litmus tests ---

@@ -102,7 +102,7 @@ class Gpu:
 
     def _launch(self, places: Sequence[Any], arrays: Sequence[Array]) -> None:
         operands = zip(places, arrays, kernel.OPERANDS, strict=True)
-        maps = [map_of(x, operand).drivers(self.device.driver, int(place)) for place, x, operand in operands]
+        maps = [self.device.encode_tensor_map(map_of(x, operand).at(int(place))) for place, x, operand in operands]
         packed = b"".join([*maps, (arrays[0].shape[1] // kernel.DEPTH).to_bytes(4, "little")])
         storage = ctypes.create_string_buffer(packed, len(packed))
         start = ctypes.addressof(storage)

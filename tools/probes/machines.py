@@ -12,9 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler import assemble
-from tilewright.interpreter import Buffer, LaunchError, Options, encode_tensor_map, load_ptx, run_ptx
+from tilewright.interpreter import Buffer, LaunchError, Options, load_ptx, run_ptx
 from tilewright.lang import Module
-from tilewright.runtime import ArrayArgument, Artifact, CompileOptions, CudaDevice, CudaError, array_argument
+from tilewright.runtime import (
+    ArrayArgument,
+    Artifact,
+    CompileOptions,
+    CudaDevice,
+    CudaError,
+    EmulatorDevice,
+    TensorMap,
+    array_argument,
+)
 
 Array = NDArray[Any]
 
@@ -27,7 +36,7 @@ _PAGE = 1 << 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Map:
-    """A tensor map as an argument: of which array, and what else `encode_tensor_map` takes, by its names there."""
+    """A tensor map as an argument: of which array, and what else a `TensorMap` has, by its names there."""
 
     array: Array
     dtype: str
@@ -40,42 +49,19 @@ class Map:
     l2_promotion: str = "none"
     fill: str = "zero"
 
+    def at(self, address: int) -> TensorMap:
+        """The map of the array where it lies on a device."""
+        return TensorMap(
+            self.dtype, address, self.shape, self.strides, self.box, self.element_strides, self.interleave,
+            self.swizzle, self.l2_promotion, self.fill,
+        )  # fmt: skip
+
     def ours(self, address: int | None = None) -> bytes:
         """As the emulator has it. Raises LaunchError."""
-        where = self.array.ctypes.data if address is None else address
-        return encode_tensor_map(
-            self.dtype, where, self.shape, self.strides, self.box, self.element_strides, interleave=self.interleave,
-            swizzle=self.swizzle, l2_promotion=self.l2_promotion, fill=self.fill,
-        )  # fmt: skip
-
-    def drivers(self, driver: Any, address: int) -> bytes:
-        """As the driver makes it, for the array at an address. Raises CudaError."""
-        api = driver.api
-        wide, narrow = api.cuuint64_t, api.cuuint32_t
-        found = driver.call(
-            "cuTensorMapEncodeTiled", _named(api, "DataType_CU_TENSOR_MAP_DATA_TYPE_", self.dtype), len(self.shape),
-            address, [wide(n) for n in self.shape], [wide(n) for n in self.strides or (16,)],
-            [narrow(n) for n in self.box], [narrow(n) for n in self.element_strides],
-            _named(api, "Interleave_CU_TENSOR_MAP_INTERLEAVE_", self.interleave),
-            _named(api, "Swizzle_CU_TENSOR_MAP_SWIZZLE_", self.swizzle),
-            _named(api, "L2promotion_CU_TENSOR_MAP_L2_PROMOTION_", _promotion(self.l2_promotion)),
-            _named(api, "FloatOOBfill_CU_TENSOR_MAP_FLOAT_OOB_FILL_", _FILLS[self.fill]),
-        )  # fmt: skip
-        return ctypes.string_at(found.getPtr(), _MAP)
+        return _EMULATOR.encode_tensor_map(self.at(self.array.ctypes.data if address is None else address))
 
 
-_FILLS = {"zero": "none", "nan": "nan_request_zero_fma"}
-
-
-def _promotion(name: str) -> str:
-    return name if name == "none" else f"L2_{name}"
-
-
-def _named(api: Any, kind: str, name: str) -> Any:
-    """An enumerator of the driver's, by the enumeration and what stands before the name there."""
-    enumeration, _, prefix = kind.partition("_")
-    return getattr(getattr(api, f"CUtensorMap{enumeration}"), prefix + name.upper())
-
+_EMULATOR = EmulatorDevice()
 
 Argument = Array | Map
 
@@ -149,7 +135,7 @@ class Gpu:
         with driver.current(self.device.context):
             place = driver.call("cuMemAlloc", _PAGE)
             try:
-                tensor.drivers(driver, int(place) + offset)
+                self.device.encode_tensor_map(tensor.at(int(place) + offset))
             except CudaError as error:
                 return error.code
             finally:
@@ -162,7 +148,9 @@ class Gpu:
         """A launch with tensor maps among the parameters, each of which gets as many bytes as a map."""
         driver = self.device.driver
         packed = b"".join(
-            x.drivers(driver, at) if isinstance(x, Map) else at.to_bytes(8, "little").ljust(_MAP, b"\0")
+            self.device.encode_tensor_map(x.at(at))
+            if isinstance(x, Map)
+            else at.to_bytes(8, "little").ljust(_MAP, b"\0")
             for x, at in zip(arguments, addresses, strict=True)
         )
         storage = ctypes.create_string_buffer(packed, len(packed))

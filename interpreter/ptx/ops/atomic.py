@@ -8,6 +8,7 @@ memory and keep them in shared memory, as hardware does.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from ... import numerics
 from ..access import access_of
 from ..frame import Frame, Index, spread
+from ..nans import propagating
 from ..rounding import flushed
 from ..site import Read, Site
 from ..spaces import Cells, update
@@ -25,8 +27,13 @@ from .memory import address_operand, address_reader, elements
 
 _SEM = "[.<sem:relaxed|acquire|release|acq_rel>][.<scope:cta|cluster|gpu|sys>]"
 _RED_SEM = "[.<sem:relaxed|release>][.<scope:cta|cluster|gpu|sys>]"
-_OLD_SEM = ".<scope:cta|cluster|gpu|sys>.<sem:relaxed|acquire|release|acq_rel>"  # behind the space: older spelling
+# The assembler takes these in any order; two more are met, with the space first.
+_OLD_SEM = ".<scope:cta|cluster|gpu|sys>.<sem:relaxed|acquire|release|acq_rel>"
 _SPACE = "[.<space:global|shared::cta|shared::cluster|shared>]"
+_SPACE_FIRST = (
+    ".<space:global|shared::cta|shared::cluster|shared>.<sem:relaxed|acquire|release|acq_rel>"
+    ".<scope:cta|cluster|gpu|sys>"
+)
 
 Combine = Callable[[Array, Array], Array]
 
@@ -60,6 +67,8 @@ def combiner(op: str, type_: PtxType, flush: bool) -> Combine:
     if type_.kind != "f":
         return _INTEGER[op]
     operation, fmt = _FLOAT[op], type_.format
+    if fmt == "f64":  # in shared memory it is done by `add.f64`; elsewhere the memory adds, and leaves NaNs signaling
+        return propagating(partial(operation, fmt=fmt), (1, 0) if flush else (0, 1), quiet=not flush)
     if flush and fmt == "f32" and op == "add":
         return lambda old, b: flushed(operation(flushed(old), flushed(b), fmt))
     return lambda old, b: operation(old, b, fmt)
@@ -188,12 +197,13 @@ def red(site: Site) -> Step:
     return _atomic(site, has_result=False)
 
 
+_SPELLINGS = (f"{_SEM}{_SPACE}", f"{_SPACE}{_OLD_SEM}", _SPACE_FIRST)
 for _operation_syntax in (*_OPERATIONS, *_EXCHANGES):
-    step(f"atom{_SEM}{_SPACE}.{_operation_syntax}", "atomic")(atom)
-    step(f"atom{_SPACE}{_OLD_SEM}.{_operation_syntax}", "atomic")(atom)
+    for _spelling in _SPELLINGS:
+        step(f"atom{_spelling}.{_operation_syntax}", "atomic")(atom)
 for _operation_syntax in _OPERATIONS:
-    step(f"red{_RED_SEM}{_SPACE}.{_operation_syntax}", "atomic")(red)
-    step(f"red{_SPACE}{_OLD_SEM}.{_operation_syntax}", "atomic")(red)
+    for _spelling in (f"{_RED_SEM}{_SPACE}", *_SPELLINGS[1:]):
+        step(f"red{_spelling}.{_operation_syntax}", "atomic")(red)
 for _operation_syntax in _VECTORS:
     step(f"atom{_SEM}[.<space:global>].{_operation_syntax}", "atomic")(atom)
     step(f"red{_RED_SEM}[.<space:global>].{_operation_syntax}", "atomic")(red)

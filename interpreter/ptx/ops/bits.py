@@ -131,7 +131,7 @@ def bfe(m: Modifiers) -> Kernel:
     width = int(m["type"][1:])
 
     def kernel(a: Array, position: Array, length: Array) -> Array:
-        start, count = (np.minimum(x & np.uint32(0xFF), np.uint32(width)) for x in (position, length))
+        start, count = _ends(position, width), _ends(length, width)
         top = np.minimum(start + count, np.uint32(width))
         unsigned = a.view(f"u{width // 8}")
         up, down = np.uint32(width) - top, np.uint32(width) - (top - start)
@@ -144,6 +144,11 @@ def bfe(m: Modifiers) -> Kernel:
         return np.where(count == 0, a.dtype.type(0), np.where(start >= width, sign, field))
 
     return kernel
+
+
+def _ends(x: Array, width: int) -> Array:
+    """Positions or lengths in a word: the low byte alone counts in one of 32 bits, as hardware has it; all do in 64."""
+    return np.minimum(x & np.uint32(0xFF) if width == 32 else x, np.uint32(width))
 
 
 def _shift(a: Array, steps: Array, width: int, left: bool) -> Array:
@@ -160,7 +165,7 @@ def bfi(m: Modifiers) -> Kernel:
     width = int(m["type"][1:])
 
     def kernel(a: Array, b: Array, position: Array, length: Array) -> Array:
-        start, count = (np.minimum(x & np.uint32(0xFF), np.uint32(width)) for x in (position, length))
+        start, count = _ends(position, width), _ends(length, width)
         ones = np.full(1, -1, a.dtype.str.replace("u", "i")).view(a.dtype)
         field = ~_shift(np.broadcast_to(ones, count.shape).copy(), count, width, left=True)
         mask = _shift(field, start, width, left=True)
@@ -208,6 +213,8 @@ def fns(m: Modifiers) -> Kernel:
     def one(mask: int, base: int, offset: int) -> int:
         if offset == 0:
             return base if mask >> base & 1 else 0xFFFF_FFFF
+        if offset == -1 << 31:  # of which |offset| is no s32
+            return 0
         way = 1 if offset > 0 else -1
         left, at = abs(offset), base
         while 0 <= at < 32:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import numerics
 from ...numerics.exact import sum_to_odd, two_sum
+from ..nans import canonical, carried
 from ..rounding import flushed, rectified, rounded, saturated, stepped
 from ..site import Site, joined
 from ..table import Kernel, Modifiers, Step, pure, step
@@ -108,22 +109,37 @@ def float_to_int(m: Modifiers, target: PtxType, source: PtxType) -> Kernel:
 
 
 def _float_kernel(m: Modifiers, target: PtxType, source: PtxType) -> Kernel:
-    """From a float to another: flush, round to an integer where asked, round to the format, clamp, flush."""
+    """From a float to another: flush, round to an integer where asked, round to the format, clamp, flush.
+
+    (From f32 to f16 `.ftz` does nothing: an H200 keeps the subnormals of both.)
+    """
     whole = _WHOLE.get(m.get("rnd", ""))
     mode = "rn" if whole else m.get("rnd", "")
     saturate = bool(m.get("satfinite", ""))
+    carries = (source.bits == 64 or target.bits == 64) and not m.get("sat", "")
+    flushes = m.get("ftz", "") and source.format == "f32" and target.format != "f16"
 
     def kernel(x: Array) -> Array:
-        x = flushed(x) if m.get("ftz", "") and source.format == "f32" else x
+        x = canonical(flushed(x), "f32") if flushes else x
         wide = numerics.decode(x, source.format).astype(np.float64)
         result = rounded(whole(wide) if whole else wide, target.format, mode, saturate)
         if m.get("relu", ""):
             result = rectified(result)
         if m.get("sat", ""):
             result = saturated(result)
-        return flushed(result) if m.get("ftz", "") and target.format == "f32" else result
+        result = flushed(result) if m.get("ftz", "") and target.format == "f32" else result
+        return carried(x, source.format, result, target.format) if carries else result
 
     return kernel
+
+
+def _move(m: Modifiers, target: PtxType, source: PtxType) -> Kernel:
+    return lambda x: canonical(x, "f16") if target.format == "f16" else x
+
+
+def _widened_bf16(m: Modifiers, target: PtxType, source: PtxType) -> Kernel:
+    """From bf16 to f32 bits move: a NaN stays as it is."""
+    return lambda x: (x.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 _SIZES = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
@@ -134,7 +150,8 @@ _SIZES = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 @step(f"cvt.<rnd:{_RND}>.<dtype:bf16>.<atype:f16|f32|f64>", "convert")
 @step("cvt.<rnd:rn|rz>[.relu][.satfinite].<dtype:f16|bf16>.<atype:f32>", "convert")
 def float_to_float(site: Site) -> Step:
-    """Rounding is required where bits are lost, and an integer rounding only where the types are the same."""
+    """Rounding is required where bits are lost, and an integer rounding only where the types are the same. (From bf16
+    the assembler takes a rounding everywhere.)"""
     m = site.modifiers
     rounding, narrowing = (
         m["rnd"],
@@ -142,12 +159,14 @@ def float_to_float(site: Site) -> Step:
     )
     if narrowing and not rounding:
         site.fail(f"`{site.instruction.opcode}` needs a rounding modifier")
-    if not narrowing and rounding in ("rn", "rz", "rm", "rp"):
+    if not narrowing and rounding in ("rn", "rz", "rm", "rp") and m["atype"] != "bf16":
         site.fail(f"`{site.instruction.opcode}` is exact: a rounding modifier is not allowed")
     if m.get("ftz") and "f32" not in (m["dtype"], m["atype"]):
         site.fail(f"`.ftz` of `{site.instruction.opcode}` needs an f32")
     if m["dtype"] == m["atype"] and not rounding and not any(m.get(name, "") for name in ("ftz", "sat", "relu")):
-        return _unary(lambda m, target, source: lambda x: x)(site)
+        return _unary(_move)(site)
+    if (m["dtype"], m["atype"]) == ("f32", "bf16") and not m["ftz"] and not m["sat"]:
+        return _unary(_widened_bf16)(site)
     return _unary(_float_kernel)(site)
 
 
@@ -162,11 +181,18 @@ def to_tf32(m: Modifiers) -> Kernel:
 
     def kernel(x: Array) -> Array:
         result = numerics.round_tf32(rectified(x) if m.get("relu", "") else x, mode)
-        if mode == "rna":  # of a NaN an H200 cuts the low bits off too, which may leave an infinity
-            result = np.where(np.isnan(x), (x.view(np.uint32) & np.uint32(0xFFFF_E000)).view(np.float32), result)
+        if mode == "rna":
+            result = np.where(np.isnan(x), _nan_to_tf32(x, bool(m["satfinite"])), result)
         return np.clip(result, -largest, largest) if m["satfinite"] else result
 
     return kernel
+
+
+def _nan_to_tf32(x: Array, saturate: bool) -> Array:
+    """What an H200 makes of NaNs under .rna: the low bits are cut off, which may leave an infinity; and as from an
+    infinity, .satfinite takes one unit off, whatever is left."""
+    bits = x.view(np.uint32) & np.uint32(0xFFFF_E000)
+    return (bits - np.uint32(0x2000) if saturate else bits).view(np.float32)
 
 
 def _packed(m: Modifiers, kernel: Callable[[Array], Array]) -> Kernel:

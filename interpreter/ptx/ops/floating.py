@@ -1,20 +1,28 @@
 """Floating-point arithmetic, and the operations that pick or move floats.
 
 An operation without a stated rounding may be fused by the assembler; here it rounds to nearest even. NaN results are
-canonical, as in `numerics`, except where bits only move (`neg`, `abs`, `copysign`).
+canonical, as in `numerics`, except in f64 (`nans`) and where bits only move (`copysign`).
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ... import numerics
-from ..rounding import arithmetic, finished
+from ..bounds import Bound
+from ..nans import canonical, propagating
+from ..rounding import arithmetic, finished, flushing
 from ..table import ROUND, Kernel, Modifiers, pure
 from ..types import TYPES, Array
 
 _HALVES = "f16|f16x2"
 _BFLOATS = "bf16|bf16x2"
+
+
+_NAN_ORDER = {"add": (1, 0), "mul": (1, 0), "fma": (1, 2, 0), "div": (0, 1), "sqrt": (0,)}
+"""Of which operand an f64 result has its NaN, if there are several; by measurement."""
 
 
 def _format(m: Modifiers) -> str:
@@ -23,8 +31,11 @@ def _format(m: Modifiers) -> str:
 
 def _rounded(name: str, m: Modifiers) -> Kernel:
     """The operation with its rounding, flushing and clamps."""
-    kernel = arithmetic(name, _format(m), m.get("rnd", ""))
-    return finished(kernel, m.get("ftz", ""), m.get("sat", ""), m.get("relu", ""))
+    fmt, mode = _format(m), m.get("rnd", "")
+    if fmt == "f64":
+        return propagating(arithmetic(name, fmt, mode), _NAN_ORDER[name])
+    kernel = (flushing if m.get("ftz", "") else arithmetic)(name, fmt, mode)
+    return finished(kernel, sat=m.get("sat", ""), relu=m.get("relu", ""))
 
 
 @pure(f"add{ROUND}[.ftz][.sat].<type:f32>", "type <- type type", "float")
@@ -42,6 +53,9 @@ def add(m: Modifiers) -> Kernel:
 @pure(f"sub[.rn][.ftz][.sat].<type:{_HALVES}>", "type <- type type", "float")
 @pure(f"sub[.rn].<type:{_BFLOATS}>", "type <- type type", "float")
 def sub(m: Modifiers) -> Kernel:
+    if _format(m) == "f64":
+        nearest = arithmetic("add", "f64", m["rnd"])
+        return propagating(lambda a, b: nearest(a, -b), _NAN_ORDER["add"])  # a NaN is not negated
     total = _rounded("add", m)
     return lambda a, b: total(a, -b)
 
@@ -89,12 +103,15 @@ def fma_widened(m: Modifiers) -> Kernel:
 
 @pure("div.<rnd:rn|rz|rm|rp>[.ftz].<type:f32>", "type <- type type", "float")
 @pure("div.<rnd:rn|rz|rm|rp>.<type:f64>", "type <- type type", "float")
-@pure("div.full[.ftz].<type:f32>", "type <- type type", "float")
+@pure("div.full[.ftz].<type:f32>", "type <- type type", "float", (Bound("ulp", 2, operand=1),))
 def div(m: Modifiers) -> Kernel:
     return _rounded("div", m)
 
 
-@pure("div.approx[.ftz].<type:f32>", "type <- type type", "float")
+@pure(
+    "div.approx[.ftz].<type:f32>", "type <- type type", "float",
+    (Bound("ulp", 2, low=2.0**-126, high=2.0**126, operand=1),),
+)  # fmt: skip
 def div_approx(m: Modifiers) -> Kernel:
     """To nearest; over a divisor beyond 2**126, whose reciprocal hardware loses, 0 (NaN for an infinite dividend)."""
     nearest = arithmetic("div", "f32", "rn")
@@ -109,10 +126,10 @@ def div_approx(m: Modifiers) -> Kernel:
 
 @pure("rcp.<rnd:rn|rz|rm|rp>[.ftz].<type:f32>", "type <- type", "float")
 @pure("rcp.<rnd:rn|rz|rm|rp>.<type:f64>", "type <- type", "float")
-@pure("rcp.approx[.ftz].<type:f32>", "type <- type", "float")
+@pure("rcp.approx[.ftz].<type:f32>", "type <- type", "float", (Bound("ulp", 1),))
 def rcp(m: Modifiers) -> Kernel:
-    quotient = arithmetic("div", _format(m), m.get("rnd", ""))
-    return finished(lambda x: quotient(np.ones(1, x.dtype), x), m.get("ftz", ""))
+    quotient = _rounded("div", m)
+    return lambda x: quotient(np.ones(1, x.dtype), x)
 
 
 def _high_word(x: Array) -> Array:
@@ -125,26 +142,30 @@ def _flushed64(x: Array) -> Array:
     return np.where(np.abs(x) < 2.0**-1022, np.copysign(0.0, x), x)
 
 
-@pure("rcp.approx.ftz.f64", "f64 <- f64", "float")
+@pure("rcp.approx.ftz.f64", "f64 <- f64", "float", (Bound("relative", math.inf),))
 def rcp_f64(m: Modifiers) -> Kernel:
     return lambda x: _flushed64(_high_word(1.0 / _flushed64(x)))
 
 
 @pure("sqrt.<rnd:rn|rz|rm|rp>[.ftz].<type:f32>", "type <- type", "float")
 @pure("sqrt.<rnd:rn|rz|rm|rp>.<type:f64>", "type <- type", "float")
-@pure("sqrt.approx[.ftz].<type:f32>", "type <- type", "float")
+@pure("sqrt.approx[.ftz].<type:f32>", "type <- type", "float", (Bound("relative", 2.0**-23),))
 def sqrt(m: Modifiers) -> Kernel:
     return _rounded("sqrt", m)
 
 
 def _flips(m: Modifiers) -> Kernel:
     fmt = _format(m)
-    return lambda x: numerics.neg(x, fmt)
+    if fmt == "f64":
+        return propagating(lambda x: np.where(np.isnan(x), x, numerics.neg(x, fmt)), (0,))
+    return lambda x: canonical(numerics.neg(x, fmt), fmt)
 
 
 def _clears(m: Modifiers) -> Kernel:
     fmt = _format(m)
-    return lambda x: numerics.abs_(x, fmt)
+    if fmt == "f64":
+        return propagating(lambda x: np.where(np.isnan(x), x, numerics.abs_(x, fmt)), (0,))
+    return lambda x: canonical(numerics.abs_(x, fmt), fmt)
 
 
 @pure(f"neg[.ftz].<type:f32|{_HALVES}>", "type <- type", "float")
@@ -169,6 +190,8 @@ _EXTREMES = {
 
 def _extreme(which: str, m: Modifiers) -> Kernel:
     pick, fmt = _EXTREMES[which, m.get("NaN", "")], _format(m)
+    if fmt == "f64":
+        return propagating(lambda a, b: pick(a, b, fmt), (1, 0))
     if not m.get("xorsign", ""):
         return finished(lambda a, b: pick(a, b, fmt), m.get("ftz", ""))
 
@@ -202,13 +225,17 @@ def copysign(m: Modifiers) -> Kernel:
     return lambda a, b: (b.view(bits) & ~top) | (a.view(bits) & top)
 
 
+def _is_subnormal(x: Array) -> Array:
+    return (x != 0) & (np.abs(x) < np.finfo(x.dtype).smallest_normal)
+
+
 _TESTS: dict[str, Kernel] = {
     "finite": np.isfinite,
     "infinite": np.isinf,
     "number": lambda x: ~np.isnan(x),
     "notanumber": np.isnan,
-    "normal": lambda x: np.isfinite(x) & (np.abs(x) >= np.finfo(x.dtype).smallest_normal),
-    "subnormal": lambda x: np.abs(x) < np.finfo(x.dtype).smallest_normal,
+    "normal": lambda x: np.isfinite(x) & ~_is_subnormal(x),  # a zero is normal
+    "subnormal": _is_subnormal,
 }
 
 

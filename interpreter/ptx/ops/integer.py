@@ -1,6 +1,6 @@
 """Integer arithmetic: results wrap, quotients truncate toward zero.
 
-What the ISA leaves open is decided as in the language (`numerics.integers`): x / 0 is all ones and x % 0 is x.
+What the ISA leaves open is as an H200 does it: x / 0 and x % 0 are all ones. (The language has x for x % 0.)
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def div(m: Modifiers) -> Kernel:
 
 @pure(f"rem.<type:{INT}>", "type <- type type")
 def rem(m: Modifiers) -> Kernel:
-    return _signless(numerics.rem_s if TYPES[m["type"]].signed else numerics.rem_u)
+    remainder = _signless(numerics.rem_s if TYPES[m["type"]].signed else numerics.rem_u)
+    return lambda a, b: np.where(b == 0, np.invert(b), remainder(a, b))
 
 
 @pure(f"abs.<type:{_SIGNED}>", "type <- type")

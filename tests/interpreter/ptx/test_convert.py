@@ -181,6 +181,8 @@ def test_flush_and_wide_registers() -> None:
     x = np.array([1e-40, -1e-40, 1.0], np.float32)
     (got,) = evaluate("cvt.ftz.f64.f32 %d0, %a0;", x, results=[np.float64])
     assert got.view(np.uint64).tolist() == np.array([0.0, -0.0, 1.0]).view(np.uint64).tolist()
+    (kept,) = evaluate("cvt.rp.ftz.f16.f32 %d0, %a0;", x, results=[np.float16])
+    assert kept.view(np.uint16).tolist() == [1, 0x8000, 0x3C00]
     wide = np.array([0x1234_5680], np.uint32)
     assert evaluate("cvt.s32.s8 %d0, %a0;", wide, results=[np.int32])[0].tolist() == [-128]
     assert evaluate("cvt.u32.u8 %d0, %a0;", wide)[0].tolist() == [0x80]

@@ -16,6 +16,7 @@ BODY_ERRORS = {
     "frob.s32 %r1, %r2;": ("unknown instruction `frob`", "frob"),
     "add.rn.s32 %r1, %r2, %r3;": (
         "`add.rn.s32` is not a form of `add`; the forms: "
+        "add.cc.<type:u32|s32|u64|s64>, "
         "add[.rn].<type:bf16|bf16x2>, add[.rn][.ftz][.sat].<type:f16|f16x2>, add[.<rnd:rn|rz|rm|rp>].<type:f64>, "
         "add[.<rnd:rn|rz|rm|rp>][.ftz].<type:f32x2>, add[.<rnd:rn|rz|rm|rp>][.ftz][.sat].<type:f32>, "
         "add[.<rnd:rn|rz|rm|rp>][.sat].<type:f32>.<narrow:f16|bf16>, "

@@ -76,7 +76,7 @@ MATTERS = {
     "an address": ("ld.shared.u32 %x, [%s1]; and.b32 %x, %x, 28; add.u32 %x, %s0, %x;\n{}", "ld.shared.u32",
                    "ld.shared.u32 %y, [%x];"),
     "a branch": ("ld.shared.u32 %x, [%s1]; setp.gt.u32 %q, %x, 9;\n{} E: ret;", "bra", "@%q bra E;"),
-    "a barrier": ("ld.shared.u32 %x, [%s1]; and.b32 %x, %x, 0;\n{}", "bar.sync", "bar.sync %x;"),
+    "a barrier": ("ld.shared.u32 %x, [%s1]; and.b32 %x, %x, 1;\n{}", "bar.sync", "bar.sync %x;"),
     "a guarded store": ("ld.shared.u32 %x, [%s1]; setp.gt.u32 %q, %x, 9;\n{}", "st.global.u32",
                         "@%q st.global.u32 [%o1], %k;"),
     "a lane that is read": ("@!%p st.shared.u32 [%s1], %k; ld.shared.u32 %x, [%s1];"

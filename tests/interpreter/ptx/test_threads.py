@@ -193,7 +193,8 @@ def test_integer_atomics(op: str, kind: str, space: str) -> None:
     assert cells.tolist() == want
 
 
-def test_compare_and_swap_takes_turns() -> None:
+@pytest.mark.parametrize("spelled", ["relaxed.gpu.global", "global.gpu.relaxed", "global.relaxed.gpu"])
+def test_compare_and_swap_takes_turns(spelled: str) -> None:
     """Each thread adds its number to one cell by a loop of compare and swap."""
     body = """
         ld.relaxed.gpu.global.u32 %x, [%a];
@@ -202,7 +203,7 @@ def test_compare_and_swap_takes_turns() -> None:
         @%p bra TRY;
     """
     out = np.zeros(64, np.uint32)
-    run(START + body, out, block=64)
+    run(START + body.replace("atom.relaxed.gpu.global", f"atom.{spelled}"), out, block=64)
     assert out[0] == sum(range(64))
 
 
