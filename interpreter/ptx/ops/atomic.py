@@ -76,13 +76,15 @@ def combiner(op: str, type_: PtxType, flush: bool) -> Combine:
 
 def _turns(position: Array) -> list[Array]:
     """The accesses in turns: in each no element is touched twice, and each element's accesses keep their order."""
+    if not len(position):
+        return []
     order = np.argsort(position, kind="stable")
     ranked = position[order]
     starts = np.flatnonzero(np.diff(ranked, prepend=ranked[0] - 1))
     rank = np.arange(len(ranked)) - np.repeat(starts, np.diff(np.append(starts, len(ranked))))
-    turns = int(rank.max(initial=-1)) + 1
-    if turns <= 1:
-        return [order] if turns else []
+    turns = int(rank.max()) + 1
+    if turns == 1:
+        return [order]
     by_rank = np.argsort(rank, kind="stable")
     return [order[part] for part in np.split(by_rank, np.cumsum(np.bincount(rank))[:-1])]
 

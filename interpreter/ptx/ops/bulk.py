@@ -30,6 +30,8 @@ _U16, _U32 = TYPES["b16"], TYPES["u32"]
 _HINT = "[.L2::cache_hint]"
 _CAST = "[.<cast:multicast::cluster>]"
 _SIGNAL = "mbarrier::complete_tx::bytes"
+_MOST_GROUPS = 1 << 32
+"""More groups than a thread ever leaves behind it."""
 
 
 class Operands:
@@ -274,7 +276,7 @@ def wait_group(site: Site) -> Step:
     operand, reading = site.operands[0], bool(site.modifiers["read"])
     if not isinstance(operand, Immediate) or operand.kind != "int" or operand.value < 0:
         site.fail(f"`{site.instruction.opcode}` needs a constant as operand 1")
-    leave = int(operand.value)
+    leave = min(int(operand.value), _MOST_GROUPS)
     return lambda frame, index: frame.engines.transfers.wait(index, leave, reading)
 
 

@@ -364,3 +364,10 @@ def test_stores_of_boxes_that_overlap_race() -> None:
     with pytest.raises(RaceError, match="without a wait for the write of a tensor copy"):
         run_ptx(load_ptx(twice), "k", (1,), (128,), [tensor, Buffer.of("image", np.zeros(16384, np.uint8)), 0, 0],
                 reachable=[Buffer.of("array", array)])  # fmt: skip
+
+
+def test_a_reduction_outside_of_the_array_changes_nothing() -> None:
+    array = numbers((4, 32), "float32")
+    before = array.copy()
+    moved("add", array, (8, 2), (100, 0), "float32")
+    assert np.array_equal(array, before)
