@@ -128,8 +128,6 @@ def test_waits_commits_and_barriers_are_all_needed() -> None:
     module = gpu_ir(case.module(), 4)
     want, found = left(execute, module, case), 0
     for fault, wrong in broken(module):
-        if fault.name == "barrier" and not fault.looped and loads_of(wrong)[0].block is not wrong.kernel.body:
-            continue
         assert left(execute, wrong, case) == want
         try:
             left(execute_distributed, wrong, case)
