@@ -17,8 +17,10 @@ from ._lazy import llvm
 from .targets import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
-#: Switches of LLVM's NVPTX back end, which hold for the process: `base + extended index * size` in one instruction.
-SWITCHES = ("-nvptx-mad-wide-opt",)
+#: Switches of LLVM's code generation, which hold for the process: `base + extended index * size` in one instruction;
+#: and no reduction of strength in loops, which makes many addresses of one and as many offsets: each then takes two
+#: registers more just where products have none to spare.
+SWITCHES = ("-nvptx-mad-wide-opt", "-disable-lsr")
 _machines = local()
 
 

@@ -18,6 +18,8 @@ from tests.compiler.test_distributed import agrees, broken, gpu_ir, left
 from tests.compiler.test_dot import buffers, emulated, product_sample, ptx_of
 from tests.compiler.test_pipelining import body_of, loop_of, matmul, stage_of
 from tilewright import lang
+from tilewright.bench import cases
+from tilewright.bench.sources import load_kernels
 from tilewright.compiler import compile_module
 from tilewright.compiler.analysis.stages import differ
 from tilewright.interpreter import DistributionError, Options, execute, execute_distributed
@@ -148,13 +150,34 @@ def test_what_a_loop_holds_for_the_next_round_is_not_taken_apart() -> None:
 
 @pytest.mark.parametrize(
     ("tile", "num_warps", "wanted"),
-    [((128, 128, 32), 4, True), ((128, 256, 32), 8, True), ((128, 256, 64), 8, True), ((128, 128, 64), 4, False)],
+    [
+        ((128, 128, 32), 4, True),
+        ((128, 128, 64), 4, True),
+        ((128, 256, 32), 8, True),
+        ((128, 256, 64), 8, True),
+        ((256, 128, 64), 8, True),
+        ((128, 128, 128), 4, False),
+    ],
 )
 def test_a_loop_that_needs_too_many_registers_is_left_alone(
     tile: tuple[int, int, int], num_warps: int, wanted: bool
 ) -> None:
-    made = compile_module(matmul(*tile), "sm_90a", num_warps, num_stages=3, until="ttgir").stages["ttgir"]
-    assert is_prefetched(lang.parse_module(str(made))) == wanted
+    """What is prefetched has them all: nothing is spilled."""
+    made = compile_module(matmul(*tile), "sm_90a", num_warps, num_stages=3, until="cubin" if wanted else "ttgir")
+    assert is_prefetched(lang.parse_module(str(made.stages["ttgir"]))) == wanted
+    assert made.metadata.spills == 0
+
+
+def test_addresses_of_the_next_round_come_behind_this_rounds_copies_and_in_their_registers() -> None:
+    case = cases.matmul(256, 256, 256, 128, 128, 64)
+    kernel = load_kernels("matmul", tilewright, tl).matmul_kernel
+    made = kernel.warmup(*case.arguments, grid=case.grid, device="emulator:sm_90a", **case.constants).asm
+    (loop,) = [o for o in lang.parse_module(str(made["ttgir"])).kernel.walk() if o.name == "for"]
+    names = [operation.name for operation in loop.regions[0].operations]
+    assert names.index("async_commit") < names.index("dot")
+    assert names[-3:] == ["add_ptr", "add_ptr", "yield"]
+    last_part = re.split(r"cp\.async\.wait_group|\bbra\b", made["ptx"])[-2]
+    assert len(re.findall(r"add\.s64 \t(%rd\d+), \1, 128;", last_part)) == 8 and "mov.b64" not in last_part
 
 
 @pytest.mark.parametrize(
