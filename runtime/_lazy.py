@@ -126,10 +126,17 @@ def emulate(kernel: Any, grid: Extents, payload: Sequence[Any], options: Compile
 
 
 def emulated_tensor_map(tensor: TensorMap) -> bytes:
-    """A tensor map for the emulator. Raises LaunchError."""
+    """A tensor map for the emulator. Raises ArgumentError."""
     from .devices.emulation import emulated_tensor_map
 
     return emulated_tensor_map(tensor)
+
+
+def checked_tensor_map(tensor: TensorMap) -> TensorMap:
+    """The same tensor map with plain integers. Raises ArgumentError for what the driver would refuse."""
+    from .devices.tensor_map_rules import checked_tensor_map
+
+    return checked_tensor_map(tensor)
 
 
 def profile_of(kernel: CompiledKernel, extents: Extents, counters: Counters | None) -> Profile:

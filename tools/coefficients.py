@@ -6,6 +6,7 @@ A fit is weighted least squares at Chebyshev nodes, solved and measured with 60 
 
 from __future__ import annotations
 
+import argparse
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -133,6 +134,8 @@ def lost_bits(fit: Fit, coefficients: Sequence[float], count: int = 200) -> floa
 
 
 def main() -> None:
+    """Print the coefficients."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     for fit in FITS:
         coefficients = made(fit)
         print(f"{fit.name}: within 2^-{lost_bits(fit, coefficients):.1f}, 2^-{fit.bits} wanted")

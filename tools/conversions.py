@@ -22,6 +22,8 @@ from tilewright.difftest.generator.layouts import Triple, triples
 from tilewright.interpreter import Counters
 from tilewright.lang import byte_width
 
+from .options import natural, positive
+
 MACHINES = ("sm_80", "sm_90a", "sm_120a")
 
 
@@ -78,9 +80,9 @@ def table(found: Iterable[Examined]) -> str:
 def main(*arguments: str) -> int:
     """Run the triples. The exit status."""
     parser = argparse.ArgumentParser(prog="tools.conversions", description="conversions on the emulator")
-    parser.add_argument("--triples", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--triples", type=positive, default=2000)
+    parser.add_argument("--seed", type=natural, default=0)
+    parser.add_argument("--workers", type=positive, default=2)
     chosen = parser.parse_args(arguments)
     start, drawn = time.perf_counter(), triples(chosen.triples, chosen.seed)
     with ProcessPoolExecutor(chosen.workers, get_context("spawn")) as pool:

@@ -5,6 +5,7 @@ digests of their PTX with the stored ones (exit status 1 if one differs, or if t
 `python -m tools.digests --write` stores them, which every change of generated code asks for.
 """
 
+import argparse
 import hashlib
 import json
 import sys
@@ -65,8 +66,11 @@ def differing(now: Digests, then: Digests) -> list[str]:
 
 def main(*arguments: str) -> int:
     """Compare, or write. The exit status."""
+    parser = argparse.ArgumentParser(prog="tools.digests", description="compare PTX with what was written down")
+    parser.add_argument("--write", action="store_true", help="write it down anew")
+    options = parser.parse_args(arguments)
     now = compiled()
-    if "--write" in arguments:
+    if options.write:
         STORED.write_text(json.dumps({"toolchain": llvm_version(), "ptx": now}, indent=1) + "\n")
         print(f"{STORED}: {sum(map(len, now.values()))} digests, {llvm_version()}")
         return 0

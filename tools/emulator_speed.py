@@ -16,6 +16,8 @@ from typing import Any
 import tilewright
 from tilewright.bench import Case, cases, load_kernels
 
+from .options import positive, target
+
 #: The cases whose time is wanted.
 CASES = (
     lambda: cases.layernorm(64, 4096), lambda: cases.matmul(256, 256, 256), lambda: cases.attention(1, 512, 64),
@@ -48,8 +50,8 @@ def seconds(case: Case, target: str, rounds: int, options: Mapping[str, Any] | N
 def main(words: Sequence[str] | None = None) -> int:
     """Print the two tables."""
     parser = argparse.ArgumentParser(prog="tools.emulator_speed", description="processor seconds of the emulator")
-    parser.add_argument("--target", default="sm_90a")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--target", type=target, default="sm_90a")
+    parser.add_argument("--rounds", type=positive, default=3)
     given = parser.parse_args(words)
     print(f"{'case':<36}{'blocks':>8}{'seconds':>9}")
     for make in CASES:

@@ -58,6 +58,7 @@ from tilewright.interpreter import (
 from tilewright.lang import Module, PointerType, element_of
 from tilewright.runtime import JITFunction, Specialization, load_kernel
 
+from .options import natural, positive
 from .peers import Peer, Refused
 
 _FUEL = 3_000_000
@@ -313,8 +314,8 @@ def main(*arguments: str) -> int:
     names = [f"{system}/{part}" for system in known for part in PARTS]
     parser = argparse.ArgumentParser(prog="tools.false_alarms", description="complaints about right kernels")
     parser.add_argument("--parts", nargs="+", default=names, choices=names)
-    parser.add_argument("--random", type=int, default=500, help="random kernels")
-    parser.add_argument("--schedules", type=int, default=5, help="orders of threads and copies")
+    parser.add_argument("--random", type=natural, default=500, help="random kernels")
+    parser.add_argument("--schedules", type=positive, default=5, help="orders of threads and copies")
     parser.add_argument("--refused", action="store_true", help="name what is refused, and why")
     chosen = parser.parse_args(arguments)
     print(HEADING)

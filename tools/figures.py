@@ -4,6 +4,7 @@ A table stands between two marks, `<!-- figures: NAME -->`, where NAME is a file
 --write it only says whether the tables are what the rows give (exit status 1 if not).
 """
 
+import argparse
 import json
 import re
 import sys
@@ -116,10 +117,13 @@ def page(text: str, rows: Callable[[str], Sequence[Row]] = stored) -> str:
 
 def main(arguments: list[str]) -> int:
     """Check the README, or write it."""
+    parser = argparse.ArgumentParser(prog="tools.figures", description="compare README.md with the stored rows")
+    parser.add_argument("--write", action="store_true", help="put the right tables into the page")
+    options = parser.parse_args(arguments)
     readme = ROOT / "README.md"
     text = readme.read_text()
     wanted = page(text)
-    if "--write" in arguments:
+    if options.write:
         readme.write_text(wanted)
         return 0
     stale = "README.md is stale: run python -m tools.figures --write"

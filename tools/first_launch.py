@@ -7,6 +7,7 @@ can be loaded; and the loading, which is the device's own affair. No round may c
 counters of the cache.
 """
 
+import argparse
 import json
 import os
 import statistics
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from .options import positive
 
 ROOT = Path(__file__).parent.parent
 KERNEL = """
@@ -70,7 +73,7 @@ def child(folder: str) -> tuple[dict[str, float], int, bool]:
     return dict(times), calls, imported
 
 
-def main(rounds: int = 15) -> None:
+def main(rounds: int) -> None:
     """Prints the table; raises AssertionError where a round compiled."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "kept_kernels.py").write_text(SOURCE)
@@ -92,4 +95,6 @@ def main(rounds: int = 15) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rounds", nargs="?", type=positive, default=15, help="processes")
+    main(parser.parse_args().rounds)

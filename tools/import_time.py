@@ -4,11 +4,14 @@ Each import runs in a fresh process, the two take turns, and the medians are pri
 alike. One uncounted round first writes the byte code and warms the file cache.
 """
 
+import argparse
 import os
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+
+from .options import positive
 
 ROOT = Path(__file__).parent.parent
 MODULES = ("numpy", "tilewright")
@@ -24,7 +27,7 @@ def seconds(module: str) -> float:
     return float(child.stdout)
 
 
-def main(rounds: int = 21) -> None:
+def main(rounds: int) -> None:
     """Prints the medians in milliseconds, with the quartiles, and how far apart they are."""
     samples = [[seconds(module) * 1e3 for module in MODULES] for _ in range(rounds + 1)][1:]
     medians: list[float] = []
@@ -37,4 +40,9 @@ def main(rounds: int = 21) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(argument) for argument in sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rounds", nargs="?", type=positive, default=21, help="processes of each kind")
+    chosen = parser.parse_args().rounds
+    if chosen == 1:
+        parser.error("quartiles need two rounds")
+    main(chosen)

@@ -40,6 +40,7 @@ from tilewright.runtime import compile_ahead, find_device, load_kernel
 
 from .digests import KERNELS as DIGESTED
 from .digests import SIGNATURES
+from .options import natural
 
 #: The PTX of the kernels of a source for a target, whose number among the targets comes next; then how many kernels
 #: are wanted of a source that has any number.
@@ -155,7 +156,7 @@ def counted(sources: Sequence[str], targets: Sequence[str], kernels: int) -> dic
 def main(*arguments: str) -> int:
     """Count. The exit status."""
     parser = argparse.ArgumentParser(prog="tools.ptx_coverage", description="what the emulator has rows for")
-    parser.add_argument("--kernels", type=int, default=500, help="random kernels, over all targets")
+    parser.add_argument("--kernels", type=natural, default=500, help="random kernels, over all targets")
     parser.add_argument("--targets", nargs="+", default=list(TARGETS), choices=list(TARGETS))
     parser.add_argument("--sources", nargs="+", default=list(SOURCES), choices=list(SOURCES))
     parser.add_argument("--opcodes", action="store_true", help="name every opcode and how often it stands there")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from .._lazy import checked_tensor_map
 from ..errors import ArgumentError
 from ..tensor_map import TensorMap
 from .cuda_driver import Driver
@@ -28,7 +29,12 @@ RENAMED: dict[tuple[str, str], str] = {
 
 
 def tensor_map(driver: Driver, tensor: TensorMap) -> bytes:
-    """The driver's 128 bytes. Raises ArgumentError for a name that it does not know, CudaError for what it refuses."""
+    """The driver's 128 bytes. Raises ArgumentError for what breaks its rules, CudaError for what it refuses besides."""
+    return driven_tensor_map(driver, checked_tensor_map(tensor))
+
+
+def driven_tensor_map(driver: Driver, tensor: TensorMap) -> bytes:
+    """What the driver itself makes of a tensor map. Raises ArgumentError for a name that it lacks, and CudaError."""
     wide, narrow = driver.api.cuuint64_t, driver.api.cuuint32_t
     dtype, *rest = (enumerator(driver.api, field, getattr(tensor, field)) for field in ENUMERATIONS)
     found = driver.call(

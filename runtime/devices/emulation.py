@@ -15,6 +15,7 @@ from ..options import CompileOptions
 from ..packing import packer
 from ..tensor_map import TensorMap
 from .execution import host_buffer, run_options
+from .tensor_map_rules import checked_tensor_map, told_as_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,10 @@ def emulate(kernel: EmulatedKernel, grid: Extents, payload: Sequence[Any], optio
 
 
 def emulated_tensor_map(tensor: TensorMap) -> bytes:
-    """A tensor map for the emulator. Raises LaunchError."""
-    return encode_tensor_map(
-        tensor.dtype, tensor.address, tensor.shape, tensor.strides, tensor.box, tensor.steps,
-        interleave=tensor.interleave, swizzle=tensor.swizzle, l2_promotion=tensor.l2_promotion, fill=tensor.fill,
-    )  # fmt: skip
+    """A tensor map for the emulator. Raises ArgumentError."""
+    m = checked_tensor_map(tensor)
+    with told_as_arguments():
+        return encode_tensor_map(
+            m.dtype, m.address, m.shape, m.strides, m.box, m.element_strides,
+            interleave=m.interleave, swizzle=m.swizzle, l2_promotion=m.l2_promotion, fill=m.fill,
+        )  # fmt: skip

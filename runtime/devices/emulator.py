@@ -56,5 +56,5 @@ class EmulatorDevice:
         return emulate(handle, grid, payload, options)
 
     def encode_tensor_map(self, tensor: TensorMap) -> bytes:
-        """The emulator's own record. Raises LaunchError for what the driver refuses, and interleaved layouts."""
+        """The emulator's own record. Raises ArgumentError for what the driver refuses, and interleaved layouts."""
         return emulated_tensor_map(tensor)

@@ -27,6 +27,8 @@ from tools.probes.litmus import TESTS
 from tools.probes.machines import Emulator, Map
 from tools.probes.workers import Failure, answers
 
+FAULTY = "emulator"
+"""The name under which probes get a machine with faults."""
 EMULATOR = "emulator:sm_90a"
 DATA = Path(__file__).parent / "data"
 
@@ -46,7 +48,17 @@ class Faulty(Emulator):
 
 
 def with_faults(name: str) -> Emulator:
-    return Faulty("sm_90a") if name == "faulty" else machines.kept_machine(name)  # type: ignore[return-value]
+    return Faulty("sm_90a") if name == FAULTY else machines.kept_machine(name)  # type: ignore[return-value]
+
+
+class Lenient(Emulator):
+    """An emulator that takes every tensor map."""
+
+    def __init__(self) -> None:
+        super().__init__("sm_90a")
+
+    def refusal(self, tensor: Any, offset: int) -> str:
+        return ""
 
 
 # --- wgmma ---
@@ -66,7 +78,7 @@ def test_a_wrong_bit_of_a_product_is_noticed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wgmma, "kept_machine", with_faults)
-    words = ["--device", "faulty", "--tiles", "20", "--fit", "0", "--jobs", "1", "--rows", "^n8k16.f32.bf16"]
+    words = ["--device", FAULTY, "--tiles", "20", "--fit", "0", "--jobs", "1", "--rows", "^n8k16.f32.bf16"]
     assert wgmma.main(words) == 1
     assert "1 differ\n    n8k16.f32.bf16.bf16 none/32B: {'near': 1}" in capsys.readouterr().out
 
@@ -131,11 +143,22 @@ def test_copies_agree(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
 def test_a_wrong_bit_of_a_copy_is_noticed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensor_copies, "kept_machine", with_faults)
     monkeypatch.setattr(tensor_copies, "maps_compared", lambda device: [])
-    words = ["--device", "faulty", "--jobs", "1", "--rows", "promotion|store: element"]
+    words = ["--device", FAULTY, "--jobs", "1", "--rows", "promotion|store: element"]
     assert tensor_copies.main(words) == 6
     out = capsys.readouterr().out
     assert "3 cases differ\n    load uint16 (16, 4) of (64, 8), L2 64B, x2: 1 bytes, at (8, 2) byte 4: " in out
     assert "3 cases differ\n    store uint32" in out and ", emulator " in out
+
+
+@pytest.mark.parametrize("ours, count", [("interleaved layouts (16B) are not supported", 0), ("no such type", 1)])
+def test_maps_that_the_emulator_does_not_support_are_told_and_not_counted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, ours: str, count: int
+) -> None:
+    monkeypatch.setattr(tensor_copies, "_emulator_refusal", lambda tensor, offset: ours if 257 in tensor.box else "")
+    monkeypatch.setattr(tensor_copies, "kept_machine", lambda device: Lenient())
+    assert tensor_copies.main(["--device", EMULATOR, "--jobs", "1", "--rows", "no kind"]) == count
+    out = capsys.readouterr().out
+    assert f"tensor maps, {count} of which" in out and f"    box 257 rows: taken; emulator: {ours}\n" in out
 
 
 def test_a_load_of_another_length_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +173,7 @@ def test_a_load_of_another_length_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_labels_are_unique() -> None:
-    assert len({copy.label for copy in COPIES}) == len(COPIES) == 271
+    assert len({copy.label for copy in COPIES}) == len(COPIES) == 285
     assert len({mbarrier.label(test) for test in TESTS}) == len(TESTS)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.interpreter.ptx.hopper.maps import SWIZZLES, TYPES_OF
+from tilewright.interpreter.ptx.hopper.map_rules import SWIZZLES, TYPES_OF
 
 Array = NDArray[Any]
 At = tuple[int, ...]
@@ -127,6 +127,11 @@ _BOXES: tuple[tuple[At, At], ...] = (
     ((12, 3, 2, 3, 2), (8, 2, 1, 2, 2)), ((300, 3), (256, 2)), ((4, 300), (4, 256)),
 )  # fmt: skip
 """Arrays of one to five dimensions, and boxes of 4-byte elements."""
+_RAGGED: tuple[tuple[str, At, At], ...] = (
+    ("uint32", (70,), (32,)), ("uint32", (71,), (32,)), ("float16", (13, 7), (16, 4)), ("float16", (77,), (32,)),
+    ("bfloat16", (13, 3, 2), (8, 2, 2)), ("uint64", (5, 4), (4, 2)), ("float32", (9, 5), (8, 2)),
+)  # fmt: skip
+"""Arrays whose rows end within 16 bytes of a box. What is added falls into boxes apart, so that no order shows."""
 
 
 def _loads() -> Iterator[Copy]:
@@ -170,6 +175,10 @@ def _stores() -> Iterator[Copy]:
         yield Copy(f"{action}: special numbers", action, dtype, (64, 4), (64, 4), ((0, 0),), special=True)
     for shape, box in _BOXES:
         yield Copy("store: 1-D to 5-D", "store", "uint32", shape, box, _around(shape, box)[:24], gap=16)
+    for action, (dtype, shape, box) in product(("store", "add"), _RAGGED):
+        last = ((shape[0] - 1) // 2 * 2, *(n - max(1, b // 2) for n, b in zip(shape[1:], box[1:], strict=True)))
+        ats = ((0,) * len(shape), last) if action == "add" else _around(shape, box)
+        yield Copy(f"{action}: ragged rows", action, dtype, shape, box, ats, gap=16, plain=True)
     for swizzle, itemsize in product(SWIZZLES, (1, 2, 4, 8)):
         inner = max(16, SWIZZLES[swizzle]) // itemsize
         shape, box = (2 * inner, 30), (inner, 13)

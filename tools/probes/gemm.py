@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from tilewright.compiler import assemble
 from tilewright.interpreter import Buffer, Options, load_ptx, run_ptx
-from tilewright.runtime import CudaDevice
+from tilewright.runtime import CudaDevice, CudaError, DeviceError
 
+from ..options import device, natural
 from . import gemm_kernel as kernel
 from .machines import Map, aligned
 
@@ -78,7 +79,7 @@ class Gpu:
         self.device = CudaDevice(ordinal)
         self._call = self.device.driver.call
         with self.device.driver.current(self.device.context):
-            cubin = assemble(kernel.ENTRY, kernel.text(), "sm_90a").cubin
+            cubin = assemble(kernel.ENTRY, kernel.text(), kernel.TARGET).cubin
             self._module = self._call("cuModuleLoadData", cubin)
             self._function = self._call("cuModuleGetFunction", self._module, kernel.ENTRY.encode())
             attribute = self.device.driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -114,10 +115,10 @@ class Gpu:
 
 
 def multiplier(device: str) -> tuple[str, Callable[[Array, Array], Array]]:
-    """A device's description and how it multiplies: `cuda`, `cuda:1`, or `emulator` under another schedule."""
+    """A device's description and how it multiplies: `cuda`, `cuda:1`, or the emulator under another schedule."""
     kind, _, which = device.partition(":")
     if kind == "emulator":
-        return device, lambda a, b: on_emulator(a, b, seed=int(which or 1))
+        return device, lambda a, b: on_emulator(a, b, seed=1)
     gpu = Gpu(int(which or 0))
     return gpu.device.description, gpu.multiply
 
@@ -139,8 +140,14 @@ def compared(multiply: Callable[[Array, Array], Array], size: Size, kind: str, s
 
 def size_of(text: str) -> Size:
     """`128x256x64` as numbers, which the tiles must divide."""
-    m, n, k = (int(part) for part in text.split("x"))
-    kernel.grid(m, n)
+    parts = [natural(part) for part in text.split("x")]
+    if len(parts) != 3:
+        raise argparse.ArgumentTypeError(f"a size is MxNxK, found {text!r}")
+    m, n, k = parts
+    try:
+        kernel.grid(m, n)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     if k % kernel.DEPTH or k == 0:
         raise argparse.ArgumentTypeError(f"K is a multiple of {kernel.DEPTH}, found {k}")
     return m, n, k
@@ -149,11 +156,17 @@ def size_of(text: str) -> Size:
 def main(words: Sequence[str] | None = None) -> int:
     """The number of products that differ."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or emulator:SEED")
+    parser.add_argument("--device", type=device, default="cuda", help="cuda, cuda:1, emulator or emulator:sm_90a")
     parser.add_argument("--size", type=size_of, action="append", help="MxNxK; may be repeated")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=natural, default=0)
     arguments = parser.parse_args(words)
-    started, (description, multiply) = time.perf_counter(), multiplier(arguments.device)
+    if arguments.device.startswith("emulator:") and not arguments.device.endswith(kernel.TARGET):
+        parser.error(f"the kernel is for {kernel.TARGET}")
+    started = time.perf_counter()
+    try:
+        description, multiply = multiplier(arguments.device)
+    except (DeviceError, CudaError) as error:
+        parser.error(str(error))
     print(description)
     lines = [
         compared(multiply, size, kind, arguments.seed)

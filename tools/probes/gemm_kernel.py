@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-ENTRY = "gemm"
+ENTRY, TARGET = "gemm", "sm_90a"
 ROWS, COLUMNS, DEPTH = 128, 256, 64
 """Of a block's tile, and of a step along K."""
 STAGES = 3
@@ -50,7 +50,7 @@ def grid(m: int, n: int) -> tuple[int, int]:
     return n // COLUMNS, m // ROWS
 
 
-def text(target: str = "sm_90a") -> str:
+def text(target: str = TARGET) -> str:
     """The PTX: parameters are the tensor maps of a, b and c, and how many steps of 64 there are along K."""
     return "\n".join([*_head(target), *_setup(), *_producer(), *_consumer(), *_epilogue(), "DONE:", "ret;", "}", ""])
 

@@ -8,16 +8,15 @@ tests replay, which belong into `tests/runtime/data`. None stops the others.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
-import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
+from ..options import folder, natural
 from . import mbarrier, tensor_copies, wgmma
+from .command import parsed, probe_parser
 
 Main = Callable[[Sequence[str]], int]
 
@@ -52,15 +51,11 @@ def _attempt(main: Main, words: Sequence[str]) -> int:
 
 def main(words: Sequence[str] | None = None) -> int:
     """How much went wrong with all of them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or emulator:sm_90a")
-    parser.add_argument("--out", type=Path, required=True, help="a folder for what is found")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--tiles", type=int, default=1_000_000, help="of each of the foremost types of wgmma")
-    parser.add_argument("--fit", type=int, default=wgmma.CHUNK, help="on so many of them other models are tried")
-    parser.add_argument("--rows", default="", help="a regular expression of what to take of each probe")
-    arguments = parser.parse_args(words)
-    arguments.out.mkdir(parents=True, exist_ok=True)
+    parser = probe_parser(__doc__, "what to take of each probe")
+    parser.add_argument("--out", type=folder, required=True, help="a folder for what is found")
+    parser.add_argument("--tiles", type=natural, default=1_000_000, help="of each of the foremost types of wgmma")
+    parser.add_argument("--fit", type=natural, default=wgmma.CHUNK, help="on so many of them other models are tried")
+    arguments = parsed(parser, words)
     wrong = 0
     with (arguments.out / "hopper.txt").open("w") as file, contextlib.redirect_stdout(_Both(file)):
         for name, probe in _MAINS.items():

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import sys
 import time
@@ -22,7 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..options import folder, positive
 from . import instruction_tasks, questions
+from .command import parsed, probe_parser
 from .instruction_report import (
     SHOWN,
     answer_lines,
@@ -112,15 +113,12 @@ _RUN: dict[str, Callable[[argparse.Namespace, Report], None]] = {"rows": rows, "
 
 
 def _parsed(words: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or emulator:sm_90a")
-    parser.add_argument("--out", type=Path, help="a folder for what was found")
-    parser.add_argument("--rows", default="", help="a regular expression of the instructions to take")
+    parser = probe_parser(__doc__, "the instructions to take")
+    parser.add_argument("--out", type=folder, help="a folder for what was found")
     parser.add_argument("--part", choices=PARTS, action="append", help="may be repeated; without it all")
-    parser.add_argument("--jobs", type=int, default=min(16, os.cpu_count() or 1), help="processes")
     parser.add_argument("--block", type=int, choices=range(BLOCKS), metavar="K", help="one block of each sweep")
-    parser.add_argument("--count", type=int, default=BLOCK, help="operands of a block, for trying it out")
-    arguments = parser.parse_args(words)
+    parser.add_argument("--count", type=positive, default=BLOCK, help="operands of a block, for trying it out")
+    arguments = parsed(parser, words)
     arguments.part = arguments.part or list(PARTS)
     if "sweeps" in arguments.part and arguments.block is None and arguments.device.startswith("emulator"):
         parser.error("the emulator sweeps one block: --block K")
@@ -130,8 +128,6 @@ def _parsed(words: Sequence[str] | None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     """The number of rows, answers and swept instructions that differ."""
     arguments = _parsed(words)
-    if arguments.out is not None:
-        arguments.out.mkdir(parents=True, exist_ok=True)
     machine = machine_named(arguments.device)
     print(f"{getattr(machine, 'description', arguments.device)}; {arguments.jobs} processes", flush=True)
     report = Report(arguments.out, machine.target)

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.compiler import assemble
-from tilewright.interpreter import Buffer, LaunchError, Options, load_ptx, run_ptx
+from tilewright.interpreter import Buffer, Options, load_ptx, run_ptx
 from tilewright.lang import Module
 from tilewright.runtime import (
+    ArgumentError,
     ArrayArgument,
     Artifact,
     CompileOptions,
@@ -24,6 +25,7 @@ from tilewright.runtime import (
     TensorMap,
     array_argument,
 )
+from tilewright.runtime.devices.cuda_tensor_map import driven_tensor_map
 
 Array = NDArray[Any]
 
@@ -57,7 +59,7 @@ class Map:
         )  # fmt: skip
 
     def ours(self, address: int | None = None) -> bytes:
-        """As the emulator has it. Raises LaunchError."""
+        """As the emulator has it. Raises ArgumentError."""
         return _EMULATOR.encode_tensor_map(self.at(self.array.ctypes.data if address is None else address))
 
 
@@ -99,8 +101,8 @@ class Emulator:
         """Why a tensor map of an array so many bytes further on cannot be made, empty if it can."""
         try:
             tensor.ours(_PAGE + offset)
-        except LaunchError as error:
-            return str(error).partition("tensor map: ")[2]
+        except ArgumentError as error:
+            return str(error).partition("tensor map: ")[2].partition("\n")[0]
         return ""
 
 
@@ -135,7 +137,7 @@ class Gpu:
         with driver.current(self.device.context):
             place = driver.call("cuMemAlloc", _PAGE)
             try:
-                self.device.encode_tensor_map(tensor.at(int(place) + offset))
+                driven_tensor_map(driver, tensor.at(int(place) + offset))
             except CudaError as error:
                 return error.code
             finally:

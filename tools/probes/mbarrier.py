@@ -10,9 +10,7 @@ shows; or `WRONG`. What is frozen the tests compare with the emulator again.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import re
 import sys
 import textwrap
@@ -21,13 +19,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from tilewright.interpreter import InterpreterError
 from tilewright.interpreter.ptx import RaceError
 
+from ..options import new_file
+from .command import parsed, probe_parser
 from .litmus import LOCATION, TESTS, Litmus, kernel_text
 from .machines import Emulator, Machine, kept_machine
 from .workers import Failure, answers
@@ -173,13 +172,10 @@ def label(test: Litmus) -> str:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The number of tests that went wrong or failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or emulator:sm_90a")
-    parser.add_argument("--rows", default="", help="a regular expression of the tests to run")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--freeze", type=Path, help="write the outcomes to a file")
-    parser.add_argument("--details", type=Path, help="write every test to a file")
-    arguments = parser.parse_args(words)
+    parser = probe_parser(__doc__, "the tests to run")
+    parser.add_argument("--freeze", type=new_file, help="write the outcomes to a file")
+    parser.add_argument("--details", type=new_file, help="write every test to a file")
+    arguments = parsed(parser, words)
     started = time.perf_counter()
     chosen = [n for n, test in enumerate(TESTS) if re.search(arguments.rows, label(test))]
     found = list(answers(judged, [(arguments.device, n) for n in chosen], arguments.jobs))

@@ -10,17 +10,14 @@ emulator.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import multiprocessing
-import os
 import re
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +25,9 @@ from numpy.typing import NDArray
 
 from tilewright.interpreter.ptx.targets import generation
 
+from ..options import natural, new_file
 from .candidates import candidates, model
+from .command import parsed, probe_parser
 from .inputs import Operands, drawn
 from .machines import Machine, kept_machine
 from .outcomes import Outcome
@@ -145,14 +144,11 @@ def report(found: dict[int, Outcome]) -> list[str]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The number of products that differ from the model."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or emulator:sm_90a")
-    parser.add_argument("--fragments", type=int, default=1_000_000, help="of each product")
-    parser.add_argument("--fit", type=int, default=CHUNK, help="on so many of them try the other candidates as well")
-    parser.add_argument("--rows", default="", help="a regular expression of the products to take")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--freeze", type=Path, help="write digests of some results to a file")
-    arguments = parser.parse_args(words)
+    parser = probe_parser(__doc__, "the products to take")
+    parser.add_argument("--fragments", type=natural, default=1_000_000, help="of each product")
+    parser.add_argument("--fit", type=natural, default=CHUNK, help="on so many of them the other candidates are tried")
+    parser.add_argument("--freeze", type=new_file, help="write digests of some results to a file")
+    arguments = parsed(parser, words)
     started, machine = time.perf_counter(), kept_machine(arguments.device)
     products = chosen(machine.target, arguments.rows, arguments.fragments, arguments.fragments, DIRECTED)
     todo = tasks(arguments.device, products, arguments.fit)

@@ -9,16 +9,13 @@ tests replay on the emulator.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
-import os
 import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,8 +25,10 @@ from tilewright.interpreter.ptx.products import group_products_of, width
 from tilewright.interpreter.ptx.tensor_cores import Unit, group_unit_of
 from tilewright.interpreter.ptx.types import TYPES
 
+from ..options import natural, new_file
 from . import groups
 from .candidates import Model, alternatives
+from .command import parsed, probe_parser
 from .groups import FOREMOST, GROUPS, MAIN, THREADS, Group
 from .inputs import Operands, drawn
 from .machines import Machine, kept_machine
@@ -187,15 +186,12 @@ def details(found: dict[Group, Outcome], failed: dict[Group, str]) -> list[str]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The number of groups that differ from the model or failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda", help="cuda, cuda:1, or emulator:sm_90a")
-    parser.add_argument("--tiles", type=int, default=1_000_000, help="of each of the foremost types")
-    parser.add_argument("--fit", type=int, default=CHUNK, help="on so many of them try the other candidates as well")
-    parser.add_argument("--rows", default="", help="a regular expression of the groups to take")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--freeze", type=Path, help="write digests of some results to a file")
-    parser.add_argument("--details", type=Path, help="write every group to a file")
-    arguments = parser.parse_args(words)
+    parser = probe_parser(__doc__, "the groups to take")
+    parser.add_argument("--tiles", type=natural, default=1_000_000, help="of each of the foremost types")
+    parser.add_argument("--fit", type=natural, default=CHUNK, help="on so many of them the other candidates are tried")
+    parser.add_argument("--freeze", type=new_file, help="write digests of some results to a file")
+    parser.add_argument("--details", type=new_file, help="write every group to a file")
+    arguments = parsed(parser, words)
     started = time.perf_counter()
     todo = list(tasks(arguments.device, arguments.rows, arguments.tiles, arguments.fit))
     found, failed = collected(todo, arguments.jobs)

@@ -1,0 +1,21 @@
+"""All cases of instructions that move or order data, in the order of the table's families."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from .move_addresses import address_cases
+from .move_async import async_cases
+from .move_atomics import atomic_cases
+from .move_cases import Move
+from .move_memory import memory_cases
+from .move_threads import thread_cases
+
+
+@cache
+def moves() -> tuple[Move, ...]:
+    """All of them, each name once."""
+    found: dict[str, Move] = {}
+    for move in (*memory_cases(), *atomic_cases(), *thread_cases(), *address_cases(), *async_cases()):
+        found.setdefault(move.name, move)
+    return tuple(found.values())
