@@ -26,9 +26,11 @@ class Options:
 
     debug: device assertions are checked, as in a kernel compiled with debug.
     seed: 0 runs coroutines round-robin; any other seed draws a fair pseudo-random order, the same on every machine.
-    fuel: how many loop iterations one launch may take, each counted once a batch; None for no limit.
+    fuel: how many loop iterations one launch may take, each counted once a batch; on the PTX emulator how many
+    instructions, each counted once for all threads that run it together; None for no limit.
     patience: full rounds without a change of memory after which programs that spin with changing locals count as stuck.
-    chunk_bytes: about how large the largest tile of a batch may be; it decides how many programs run at once.
+    chunk_bytes: about how large the largest tile of a batch may be; it decides how many programs run at once. On the
+    PTX emulator a thread counts as 64 bytes.
     stdout: where device prints go; None for `sys.stdout`.
     mma: how the PTX emulator adds the products of matrix instructions: `exact` rounds their real sum once, `hardware`
     cuts off as the tensor cores of the module's target do.

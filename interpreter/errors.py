@@ -10,7 +10,7 @@ source at hand can render `what`, `location` and `calls` its own way.
         DeviceAssertError   a device assertion failed
         ZeroStepError       a `for` with step 0
         DeadlockError       every program that still runs waits for a change that none can make
-        OutOfFuelError      the budget of loop iterations is spent
+        OutOfFuelError      the budget of a launch is spent: of loop iterations, or of instructions on the PTX emulator
         LaunchError         the arguments or the grid do not fit the kernel; nothing ran
         DistributionError   GPU IR whose threads do not hold what an op needs of them, or use shared memory out of order
 """
@@ -48,7 +48,8 @@ class InterpreterError(TilewrightError):
         """The text without source lines."""
         who = "" if self.program is None else f" (program {self.program})"
         calls = "".join(f"\n  called from {place(call)}" for call in self.calls)
-        return f"{place(self.location)}: {self.what}{who}{calls}"
+        where = "" if self.location is UNKNOWN_LOCATION else f"{place(self.location)}: "
+        return f"{where}{self.what}{who}{calls}"
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_restore, (type(self), self.__dict__.copy()))
@@ -80,7 +81,7 @@ class ZeroStepError(InterpreterError):
 
 
 class OutOfFuelError(InterpreterError):
-    """The budget of loop iterations is spent; `location` is the loop that wanted one more."""
+    """The budget of a launch is spent (see `Options.fuel`); `location` is what wanted more than that."""
 
 
 class LaunchError(InterpreterError):

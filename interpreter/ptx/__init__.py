@@ -9,13 +9,15 @@ holds what), `products` and `tensor_cores` (how they multiply and add).
 What runs beside the threads is in `hopper/`; `circles` finds threads that poll for ever.
 
 What is checked: `access` says what kind of access an instruction makes, `watch` looks at each one with `shadow` (the
-last accesses to every byte), `order` and `messages` (what comes before what) and `scopes`, and tells `races`; `copies`
-are the asynchronous ones; `taint` and `marks` follow values that nobody wrote. What is counted: `traffic`, `counters`.
+last accesses to every byte), `order`, `messages` and `fences` (what comes before what) and `scopes`, and tells `races`;
+`copies` are the asynchronous ones; `taint` and `marks` follow values that nobody wrote. What is counted: `traffic`,
+`counters`.
 """
 
 from . import ops
 from .counters import Counters
 from .errors import BarrierError, PtxError, RaceError, TrapError, UninitializedError
+from .hopper.map_rules import check_tensor_map
 from .hopper.maps import TensorMap, decode_tensor_map, encode_tensor_map
 from .launch import program_of, run_ptx
 from .parser import PtxModule, parse
@@ -34,6 +36,7 @@ __all__ = [
     "TensorMap",
     "TrapError",
     "UninitializedError",
+    "check_tensor_map",
     "decode_tensor_map",
     "encode_tensor_map",
     "load_ptx",

@@ -19,7 +19,10 @@ _ACQUIRES = frozenset(("acquire", "acq_rel"))
 _RELEASES = frozenset(("release", "acq_rel"))
 _STRONG = _ACQUIRES | _RELEASES | {"relaxed", "volatile", "mmio.relaxed"}
 _ATOMIC = frozenset(("atom", "red"))
-_NARROW = frozenset(("cta", "cluster"))
+
+BLOCK, CLUSTER, GRID = range(3)
+"""How far a strong access or a fence reaches."""
+_NARROW = {"cta": BLOCK, "cluster": CLUSTER}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,8 +34,7 @@ class Access:
     accesses (atomics, `.relaxed` and stronger, `.volatile`) `peek` for a read and `atomic` for anything that writes.
     constant: the bytes must not change while the kernel runs (`ld.global.nc`). updates: it reads what it writes.
     number: its place in `program.accesses`. asynchronous: an engine makes it (its proxy); it is of no certain size.
-    object: of an mbarrier's own instructions. scope: of a strong one whose threads are not all those of the grid,
-    `cta` or `cluster`.
+    object: of an mbarrier's own instructions. reach: how far a strong one does.
     """
 
     site: Site
@@ -50,7 +52,7 @@ class Access:
     updates: bool = False
     asynchronous: bool = False
     object: bool = False
-    scope: str = ""
+    reach: int = GRID
 
     @property
     def what(self) -> str:
@@ -67,6 +69,11 @@ class Access:
         return replace(self, dtype=dtype, size=dtype.itemsize)
 
 
+def reach_of(site: Site) -> int:
+    """How far a strong access or a fence reaches by its scope: without one, as far as with `gpu`."""
+    return _NARROW.get(site.modifiers.get("scope", ""), GRID)
+
+
 def access_of(
     site: Site, space: str, dtype: np.dtype[np.generic], count: int, verb: str, writes: bool, collective: bool = False
 ) -> Access:
@@ -79,7 +86,7 @@ def access_of(
         kind=("atomic" if strong else "write") if writes else ("peek" if strong else "read"),
         number=len(accesses), acquires=semantics in _ACQUIRES, releases=semantics in _RELEASES, collective=collective,
         constant="nc" in site.instruction.opcode.split("."), updates=base in _ATOMIC,
-        scope=site.modifiers.get("scope", "") if strong and site.modifiers.get("scope") in _NARROW else "",
+        reach=reach_of(site) if strong else GRID,
     )  # fmt: skip
     accesses.append(access)
     return access

@@ -55,16 +55,21 @@ class Barriers:
         for number in sorted({wait.number for wait in self._waits}):
             yield number, np.sort(np.concatenate([wait.threads for wait in self._waits if wait.number == number]))
 
-    def state(self, thread: int) -> str:
+    def state(self) -> tuple[Array, ...]:
+        """Of each barrier how many have arrived, and how many must."""
+        return self._arrived, self._wanted
+
+    def describe(self, thread: int) -> str:
         """How many have arrived at the barrier where a thread waits, of how many, and who never will."""
         key = next((int(key) for wait in self._waits for key in wait.keys[wait.threads == thread]), None)
         if key is None:
             return ""
         block = self._frame.alive.reshape(self._frame.blocks, -1)[key // BARRIERS]
         alive = int(block.sum())
-        gone = f", and {len(block) - alive} threads of the block have exited" if alive < len(block) else ""
+        exited = len(block) - alive
+        gone = f", and {exited} thread{'s' * (exited > 1)} of the block ha{'ve' if exited > 1 else 's'} exited"
         wanted = int(self._wanted[key]) or alive
-        return f"; barrier {key % BARRIERS} has {self._arrived[key]} of {wanted} arrivals{gone}"
+        return f"; barrier {key % BARRIERS} has {self._arrived[key]} of {wanted} arrivals{gone if exited else ''}"
 
     def passes(self, index: Index, wanted: int) -> bool:
         """Whether all threads of the chunk arrive at once at an unused barrier, so that none has to wait."""
@@ -90,7 +95,6 @@ class Barriers:
             what = f"`{site.instruction.opcode}` for {int(wanted[at])} threads, others wait there for another number"
             raise site.fault(BarrierError, what, frame, int(threads[at]))
         self._wanted[keys] = wanted
-        frame.changes += 1
         if stays:
             self._waits.append(_Wait(number, site, threads, keys))
         elif frame.watch is not None:

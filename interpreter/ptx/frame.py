@@ -39,10 +39,10 @@ def spread(values: Array, count: int) -> Array:
 class Frame:
     """The state of `blocks` thread blocks, from block number `first` of the grid on (x varies fastest).
 
-    cluster: the blocks of a cluster; those of one follow each other. changes: grows with whatever a thread that waits
-    may wait for. `copies` are those in flight, `engines` what runs beside the threads. `watch` checks accesses, None
-    for a launch without checks; `holes` is what it has just found unwritten, and `taint` where in the registers such
-    values are. `flying` are the accumulators of products in flight.
+    cluster: the blocks of a cluster; those of one follow each other. changes: grows with whatever a thread that polls
+    may look for (see `circles`). `copies` are those in flight, `engines` what runs beside the threads. `watch` checks
+    accesses, None for a launch without checks; `holes` is what it has just found unwritten, and `taint` where in the
+    registers such values are. `flying` are the accumulators of products in flight.
     """
 
     copies: Copies
@@ -65,7 +65,7 @@ class Frame:
         self.local = launch.local_rows(self.count)
         self.alive = np.ones(self.count, np.bool_)
         self.watch: Watch | None = None
-        self.holes: Holes | None = None
+        self.holes: list[Holes] = []
         self.taint: Taint | None = None
         self._number: NDArray[np.intp] | None = None
         self._warp: NDArray[np.intp] | None = None

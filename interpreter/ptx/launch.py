@@ -39,6 +39,8 @@ _GRANULES = 1 << 22
 """How many pieces of shared memory are watched at once, at 24 bytes each."""
 _KNOWLEDGE = 1 << 24
 """How many entries there are at once of what threads and engines know of each other."""
+_THREAD_BITS = 6
+"""A thread counts as 64 bytes of a chunk."""
 _UNSET = 0xA5
 """What shared and local memory hold before anything was stored."""
 
@@ -53,6 +55,8 @@ class Launch:
         self.program, self.grid, self.block, self.memory = program, grid, block, memory
         self.explicit_cluster, self.cluster = cluster is not None, cluster or (1, 1, 1)
         self.clusters = tuple_of(n // c for n, c in zip(grid, self.cluster, strict=True))
+        self.blocks = grid[0] * grid[1] * grid[2]
+        self.threads = block[0] * block[1] * block[2]
         self.seed = options.seed
         self.dynamic_shared = dynamic_shared
         self.shared_bytes = program.shared_bytes + dynamic_shared
@@ -64,11 +68,26 @@ class Launch:
 
     def shared_rows(self, blocks: int) -> Rows:
         """New shared memory for some blocks."""
-        return Rows(blocks, self.shared_bytes, _UNSET, self.block[0] * self.block[1] * self.block[2])
+        return Rows(blocks, self.shared_bytes, _UNSET, self.threads)
 
     def local_rows(self, threads: int) -> Rows:
         """New local memory for some threads."""
         return Rows(threads, self.program.local_bytes, _UNSET, 1)
+
+    def blocks_at_once(self, chunk_bytes: int) -> int:
+        """How many blocks run at once: whole clusters, as many as memory is meant for."""
+        count = max(1, (chunk_bytes >> _THREAD_BITS) // self.threads)
+        if self.history is not None:
+            count = min(count, max(1, _GRANULES // max(1, self.shared_bytes >> self.history.bits["shared"])))
+        cluster = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        if self.program.asynchronous or cluster > 1:
+            count = min(count, _KNOWLEDGE // (self.threads * (2 * cluster * self.threads + cluster * SLOTS)))
+        return max(1, count // cluster) * cluster
+
+    def bytes_for_all(self) -> int | None:
+        """The `chunk_bytes` with which all blocks run at once; None where other things limit how many do."""
+        found = self.blocks * self.threads << _THREAD_BITS
+        return found if self.blocks_at_once(found) >= self.blocks else None
 
     def place(self, block: int) -> Triple:
         """The index of a block in the grid; the blocks of a cluster are numbered one after the other."""
@@ -128,10 +147,9 @@ def run_ptx(
 def _run_chunks(launch: Launch, options: Options, checks: bool) -> Counters:
     """Run all blocks, some at a time."""
     program, tally = launch.program, Tally(launch.program)
-    threads = launch.block[0] * launch.block[1] * launch.block[2]
-    blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
-    launch.history = History(program.accesses, blocks) if checks and threads * blocks <= THREAD else None
-    at_once = _blocks_at_once(launch, threads, options.chunk_bytes)
+    blocks = launch.blocks
+    launch.history = History(program.accesses, blocks) if checks and launch.threads * blocks <= THREAD else None
+    at_once = launch.blocks_at_once(options.chunk_bytes)
     with np.errstate(all="ignore"):
         for first in range(0, blocks, at_once):
             _run_chunk(launch, Frame(launch, program, first, min(at_once, blocks - first)), tally, options.seed)
@@ -140,24 +158,13 @@ def _run_chunks(launch: Launch, options: Options, checks: bool) -> Counters:
     return tally.counters(launch.issued)
 
 
-def _blocks_at_once(launch: Launch, threads: int, chunk_bytes: int) -> int:
-    """How many blocks run at once: whole clusters, as many as memory is meant for."""
-    count = max(1, (chunk_bytes >> 6) // threads)
-    if launch.history is not None:
-        count = min(count, max(1, _GRANULES // max(1, launch.shared_bytes >> launch.history.bits["shared"])))
-    cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
-    if launch.program.asynchronous or cluster > 1:
-        count = min(count, _KNOWLEDGE // (threads * (2 * cluster * threads + cluster * SLOTS)))
-    return max(1, count // cluster) * cluster
-
-
 def _run_chunk(launch: Launch, frame: Frame, tally: Tally, seed: int) -> None:
     """Run some blocks to their end. What goes wrong after a race is told as the race."""
     frame.copies = Copies(frame, seed)
     frame.engines = Engines(frame, seed)
     if launch.history is not None:
         frame.watch = Watch(frame, launch.history, tally.traffic)
-        frame.taint = Taint(frame) if launch.program.tracked else None
+        frame.taint = Taint(frame, launch.program.tracked) if launch.program.tracked else None
     try:
         Machine(frame, tally, seed).run()
         frame.copies.wait(None, None)

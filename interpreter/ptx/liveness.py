@@ -52,11 +52,11 @@ def reads(instruction: Instruction) -> set[int]:
 
 
 def accumulates(instruction: Instruction) -> bool:
-    """Whether it is a `wgmma` that adds to what its first operand holds, for certain."""
+    """Whether it is a `wgmma` that may add to what its first operand holds."""
     if not instruction.opcode.startswith("wgmma.mma_async"):
         return False
     chooser = instruction.operands[3] if len(instruction.operands) > 3 else None
-    return isinstance(chooser, Immediate) and chooser.value != 0
+    return not isinstance(chooser, Immediate) or chooser.value != 0
 
 
 def successors(program: Program, block: Block) -> set[int]:

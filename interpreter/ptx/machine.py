@@ -8,6 +8,7 @@ A seed other than 0 draws blocks, and lets some warps fall behind; lanes of a wa
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from random import Random
 from typing import TYPE_CHECKING
@@ -17,11 +18,10 @@ from numpy.typing import NDArray
 
 from tilewright.lang import Location
 
-from ..errors import OutOfFuelError, place
 from .barriers import Barriers
 from .circles import Circles
 from .counters import Tally
-from .errors import BarrierError
+from .deadlock import deadlock, out_of_fuel
 from .frame import Frame, Index
 from .hopper.checks import check_end
 from .syntax import Instruction
@@ -30,8 +30,8 @@ from .taint import Taint
 if TYPE_CHECKING:
     from .program import Block
 
-_FAIR = 256
-"""How many basic blocks run in a row by their place in the text."""
+_FAIR, _FAIRER = 256, 2
+"""One basic block in so many is not the first one in the text; the second while threads poll."""
 _CHANCE = 0.25
 """With a seed, how likely another block than the first one runs, or only some of the warps that stand at it."""
 
@@ -47,10 +47,10 @@ class Machine:
         self.tally = tally
         self.blocks = frame.program.blocks
         self.barriers = Barriers(self, frame)
-        self._ready: dict[int, list[Index]] = {}
+        self.ready: dict[int, list[Index]] = {}
         self._order: list[int] = []
         self._held: dict[int, Threads] = {}
-        self._circles = Circles(frame)
+        self.circles = Circles(self, frame)
         frame.engines.machine = self
 
     @property
@@ -64,19 +64,15 @@ class Machine:
         self.go(0, None)
         while self._order or self._revive():
             turn += 1
-            if self._circles.closed(self._ready):
+            if self.circles.closed():
                 self._revive_all()
             number = self._next(turn)
-            self._circles.went(number)
-            index = self._take(number)
-            if self._random is not None:
-                index = self._some(number, index)
+            index = self._some(number, self.take(number))
+            self.circles.went(number, index)
             block = self.blocks[number]
-            cost = len(block.instructions)
-            launch.issued += cost
+            launch.issued += len(block.instructions)
             if launch.fuel is not None and launch.issued > launch.fuel:
-                what = f"still running after {launch.fuel} instructions, the budget of the launch (TILEWRIGHT_FUEL)"
-                raise OutOfFuelError(what, frame.program.line_of(block), frame.block_of(int(frame.indices(index)[0])))
+                raise out_of_fuel(frame, block, index)
             frame.copies.drift()
             frame.engines.drift(turn)
             if block.gate is not None:
@@ -103,9 +99,9 @@ class Machine:
             if flying:
                 self._refuse(block.instructions[number][0], index)
             step(frame, index)
-            if frame.holes is not None:
+            if frame.holes:
                 frame.taint = Taint(frame)
-                frame.taint.begin(block.instructions[number][0], frame.holes)
+                frame.taint.begin(block.instructions[number][0])
                 frame.taint.run(block, number + 1, index)
                 return
 
@@ -124,38 +120,48 @@ class Machine:
         while not self._order:
             if not (self._held or self.barriers.waiting or engines.waiting):
                 return False
-            if not engines.settle() and not engines.hurry():
-                self._stuck()
+            self._revive_all()
         return True
 
     def _revive_all(self) -> None:
-        """What is ready goes round in circles. Raises BarrierError if the engines have nothing left to do either."""
-        if not self.frame.engines.settle():
-            self._stuck()
+        """No thread gets on, at best some go round in circles: let the engines work, or those that try to wait give up.
+
+        Raises BarrierError for a deadlock.
+        """
+        engines = self.frame.engines
+        if not engines.settle() and (self.circles.asked_before() or not engines.hurry()):
+            raise deadlock(self)
 
     def _next(self, turn: int) -> int:
         """The block to run: the first one; at every so manieth turn, or by the luck of a seed, another."""
-        if self._random is not None and self._random.random() < _CHANCE:
+        fair = _FAIRER if self.circles.spins else _FAIR
+        if self._lucky():
+            assert self._random is not None
             number = self._random.choice(sorted(self._order))
             self._order.remove(number)
             heapify(self._order)
             return number
-        if turn % _FAIR or len(self._order) == 1:
+        if turn % fair or len(self._order) == 1:
             return heappop(self._order)
-        number = sorted(self._order)[turn // _FAIR % len(self._order)]
+        number = sorted(self._order)[turn // fair % len(self._order)]
         self._order.remove(number)
         heapify(self._order)
         return number
 
-    def _take(self, number: int) -> Index:
-        groups = self._ready.pop(number)
+    def _lucky(self) -> bool:
+        """Whether a seed has something else done than what comes first."""
+        return self._random is not None and not self.circles.calm and self._random.random() < _CHANCE
+
+    def take(self, number: int) -> Index:
+        """All threads that stand at a block, which they leave."""
+        groups = self.ready.pop(number)
         return groups[0] if len(groups) == 1 else self.merged([g for g in groups if g is not None])
 
     def _some(self, number: int, index: Index) -> Index:
         """All threads that stand at a block, or those of some warps; the others come back to it."""
-        assert self._random is not None
-        if self._random.random() >= _CHANCE:
+        if not self._lucky():
             return index
+        assert self._random is not None
         threads, salt = self.frame.indices(index), self._random.getrandbits(32) | 1
         chosen = (self.frame.warp[threads] + 1) * salt >> 16 & 1 != 0
         if not chosen.any() or chosen.all():
@@ -178,9 +184,9 @@ class Machine:
                 return
             if len(index) == self.frame.count:
                 index = None
-        groups = self._ready.get(number)
+        groups = self.ready.get(number)
         if groups is None:
-            self._ready[number] = [index]
+            self.ready[number] = [index]
             heappush(self._order, number)
         else:
             groups.append(index)
@@ -212,21 +218,20 @@ class Machine:
         held = self._held.pop(number, None)
         return index if held is None else self.merged([held, self.frame.indices(index)])
 
-    def _stuck(self) -> None:
-        """Report that every thread that has not exited waits."""
-        waits = [(self.blocks[number], index) for number, index in self._held.items()]
-        waits += [(self.blocks[number], index) for number, index in self.barriers.places()]
-        frame, lines = self.frame, list[str]()
-        states = {int(index[0]): state for _, index, state in frame.engines.waits()}
-        waits += [(self.blocks[number], index) for number, index, _ in frame.engines.waits()]
-        waits += [(self.blocks[number], frame.indices(self._take(number))) for number in self._order]
-        for block, index in sorted(waits, key=lambda wait: -len(wait[1])):
-            opcode = block.instructions[0][0].opcode
-            thread = int(index[0])
-            state = self.barriers.state(thread) or states.get(thread, "")
-            who = f"for example thread {frame.thread_of(thread)} of block {frame.block_of(thread)}"
-            where = place(frame.program.line_of(block))
-            lines.append(f"  {where}: {len(index)} threads wait in `{opcode}`, {who}{state}")
-        first = max(waits, key=lambda wait: len(wait[1]))
-        what = "every thread that has not exited waits for others\n" + "\n".join(lines)
-        raise BarrierError(what, frame.program.line_of(first[0]))
+    def waits(self) -> Iterator[tuple[int, Threads, str]]:
+        """The blocks at whose gates threads wait, with them and what is known of what the first one waits for."""
+        for number, threads in self._held.items():
+            yield number, threads, ""
+        for number, threads in self.barriers.places():
+            yield number, threads, self.barriers.describe(int(threads[0]))
+        yield from self.frame.engines.waits()
+
+    def standing(self) -> Threads:
+        """The block that each thread is to run, -2 less its number if the thread waits there, -1 if it has exited."""
+        places = np.full(self.frame.count, -1)
+        for number, groups in self.ready.items():
+            for group in groups:
+                places[slice(None) if group is None else group] = number
+        for number, threads, _ in self.waits():
+            places[threads] = -2 - number
+        return places

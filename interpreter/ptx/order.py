@@ -9,24 +9,27 @@ earlier in the emulator is not ordered by that; neither are the lanes of a warp 
 Hopper's engines copy and multiply beside the threads. What they did has slots in place of threads: one for each warp
 group's products, the others for mbarriers. Where a program has them, and where blocks form clusters, a row of the
 matrix has more columns: all threads of the cluster, the slots of its blocks, and once more the threads, up to which
-stamp what they did has passed a proxy fence on its way here, as what an engine is to see of it must have.
+stamp what they did has passed a proxy fence on its way here, as what an engine is to see of it must have. The last
+column of every row has what messages have told from outside the cluster.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .fences import Fences, Known
 from .frame import WARP, Frame, Index
 from .messages import Messages, Published
 from .shadow import COLLECTIVE, ENGINE, PENDING, SHIFT, STAMPS, THREAD, Clock, Records
 
+if TYPE_CHECKING:
+    from .access import Access
+
 Threads = NDArray[np.intp]
-Known = NDArray[np.int32]
-"""For some threads, a row each: up to which stamp they know what each thread of their block did, and more."""
 
 SLOTS = 64
 """Slots of a block."""
@@ -54,7 +57,7 @@ class Order:
         self._messages: Messages | None = None
         self._blocks = np.zeros(frame.blocks, np.int64)
         self._warps: NDArray[np.int64] | None = None
-        self._told: Known | None = None
+        self._told: list[Known] = []
         self._pairs: Known | None = None
         self._even: int | None = 0
         self._limits: Records | None = None
@@ -63,8 +66,9 @@ class Order:
         self._cluster = frame.cluster
         self._span = frame.cluster * frame.threads
         self._slots = frame.cluster * SLOTS if frame.program.asynchronous else 0
-        self.width = self._span + (self._slots + self._span if self._slots else 0)
-        self._wide = self.width > frame.threads
+        self.width = self._span + (self._slots + self._span if self._slots else 0) + 1
+        self._wide = self.width > frame.threads + 1
+        self.fences = Fences(frame, self.width) if frame.program.relaxed else None
 
     def limit(self, threads: Threads | None) -> int | Records:
         """Records of one's own block below this are ordered: one for all, or one a thread."""
@@ -107,7 +111,7 @@ class Order:
         if self._pairs is not None:
             late &= ~close | (stamp >= self._pairs[threads, self._span + slot % self._slots])
         if self._messages is not None:
-            late &= close | ~self._messages.ordered(threads, slot // SLOTS * self._frame.threads, stamp)
+            late &= close | ~self._messages.ordered_blocks(threads, slot // SLOTS, stamp)
         return late
 
     def whole(self, blocks: NDArray[np.bool_] | None = None) -> None:
@@ -187,6 +191,9 @@ class Order:
                 same = np.arange(each) // WARP == (warp % self._warps_each)[:, None]
                 own = np.maximum(own, np.where(same, self._warps[warp].astype(np.int32)[:, None], 0))
             rows[here, rank * each : (rank + 1) * each] = own
+        if self._messages is not None:
+            rows[:, : self._span] = np.maximum(rows[:, : self._span], self._messages.known(threads))
+            rows[:, -1] = self._messages.learned(threads)
         rows[np.arange(len(threads)), threads % self._span] = now
         return rows
 
@@ -194,6 +201,8 @@ class Order:
         """Threads learn what rows, or a single one, say."""
         matrix = self._matrix()
         matrix[threads] = np.maximum(matrix[threads], rows)
+        if self._messages is not None:
+            self._messages.learn(threads, rows[..., -1])
 
     def advance(self, threads: Threads, slots: Threads | int) -> None:
         """Threads know all that the engines of slots, numbered through the frame, have done."""
@@ -203,8 +212,8 @@ class Order:
         """All that threads know has passed a proxy fence."""
         threads = self._frame.indices(index)
         rows = self.known(threads)
-        matrix, passed = self._matrix(), self._span + self._slots
-        matrix[threads, passed:] = np.maximum(matrix[threads, passed:], rows[:, : self._span])
+        matrix, passed = self._matrix(), slice(self._span + self._slots, -1)
+        matrix[threads, passed] = np.maximum(matrix[threads, passed], rows[:, : self._span])
 
     def engine(self, slot: int) -> int:
         """What records of a slot, numbered through the frame, have beside the stamp."""
@@ -230,10 +239,12 @@ class Order:
         close = engines & (slot // self._slots == thread // self._span)
         late[close] = stamp[close] >= row[self._span + slot[close] % self._slots]
         if self._messages is not None:
-            far = (records < PENDING) & (np.where(engines, slot // SLOTS, other // self._frame.threads)
-                                         // self._cluster != thread // self._span)  # fmt: skip
-            who = np.where(engines, slot // SLOTS * self._frame.threads, other)[far]
-            late[far] = ~self._messages.ordered(np.full(len(who), thread), who, stamp[far])
+            block = np.where(engines, slot // SLOTS, other // self._frame.threads)
+            far = (records < PENDING) & (block // self._cluster != thread // self._span)
+            mine = np.full(len(records), thread)
+            told = self._messages.ordered(mine, other, stamp)
+            told[engines] = self._messages.ordered_blocks(mine, block, stamp)[engines]
+            late[far] = ~told[far]
         return late
 
     def _matrix(self) -> Known:
@@ -248,38 +259,62 @@ class Order:
             self._messages = Messages(self._frame, self._published)
         return self._messages
 
-    def fence(self, index: Index) -> None:
-        """Threads pass a fence."""
+    def fence(self, index: Index, reach: int) -> None:
+        """Threads pass a fence that reaches so far."""
         threads = self._frame.indices(index)
-        self.messages.fence(threads, self.told(threads))
+        if self.fences is not None:
+            self.learn(threads, self.fences.awaited(threads))
+        self._recall(threads)
+        heard = self.messages.fence(threads, self.told(threads), reach)
         if self._slots:
-            self._publish(threads)
-            self._hear(threads)
+            self._hear(threads, heard)
+            self._publish(threads, reach)
+        self.prepare(threads, reach)
 
-    def hear(self, threads: Threads, message: Records, at_once: bool) -> None:
-        """Threads have read a place where the last message is so old; they learn it now, or at their next fence."""
-        self.messages.acquire(threads, message, at_once)
-        if self._slots and at_once:
-            self._hear(threads)
+    def prepare(self, threads: Threads, reach: int) -> None:
+        """What threads know may be told by relaxed arrivals, as a fence that reaches so far has it."""
+        if self.fences is not None:
+            self.fences.prepare(threads, self.known(threads), reach)
 
-    def _publish(self, threads: Threads) -> None:
+    def hear(self, threads: Threads, messages: Records, access: Access) -> None:
+        """Threads have made a strong read of places where the last messages are so old: [reaches, threads]."""
+        messages = messages[: access.reach + 1]
+        if messages.any():
+            self.messages.acquire(threads, messages, access.acquires)
+            if self._slots and access.acquires:
+                self._hear(threads, messages)
+
+    def write(self, threads: Threads, access: Access) -> list[NDArray[np.bool_]]:
+        """Threads make a strong write: which of them publish something by that, for each reach up to its own."""
+        if not access.releases:
+            return [] if self._messages is None else self._messages.relax(threads, access.reach)
+        self._recall(threads)
+        self.messages.release(threads, self.told(threads), access.reach)
+        if self._slots:
+            self._publish(threads, access.reach)
+        return [np.ones(len(threads), np.bool_)] * (access.reach + 1)
+
+    def _publish(self, threads: Threads, reach: int) -> None:
         """What threads know of engines and fences may be learned by others, as `messages` has it of threads."""
-        if self._told is None:
-            self._told = np.zeros((self._frame.blocks // self._cluster, self.width), np.int32)
-        np.maximum.at(self._told, threads // self._span, self._matrix()[threads])
+        spans = (self._frame.threads, self._span)
+        if not self._told:
+            self._told = [np.zeros((self._frame.count // span, self.width), np.int32) for span in spans]
+        for told, span in zip(self._told[: reach + 1], spans, strict=False):
+            np.maximum.at(told, threads // span, self._matrix()[threads])
 
-    def _hear(self, threads: Threads) -> None:
-        if self._told is not None:
-            self.learn(threads, np.where(np.arange(self.width) < self._span, 0, self._told[threads // self._span]))
+    def _hear(self, threads: Threads, messages: Records) -> None:
+        """Threads have heard messages of each reach: what has been published beside them."""
+        beside = np.arange(self.width) >= self._span
+        for told, message in zip(self._told, messages, strict=False):
+            who = threads[message > 0]
+            self.learn(who, np.where(beside, told[who // (self._frame.count // len(told))], 0))
 
-    def write(self, threads: Threads, releases: bool) -> NDArray[np.bool_]:
-        """Threads make a strong write: which of them publish something by that."""
-        if releases:
-            self.messages.release(self.told(threads))
-            if self._slots:
-                self._publish(threads)
-            return np.ones(len(threads), np.bool_)
-        return np.zeros(len(threads), np.bool_) if self._messages is None else self._messages.relax(threads)
+    def _recall(self, threads: Threads) -> None:
+        """Threads are about to publish: what they know of other blocks of their cluster goes with it."""
+        if self._cluster > 1 and self._pairs is not None:
+            each = self._frame.threads
+            own = np.arange(self._span) // each == (threads // each % self._cluster)[:, None]
+            self.messages.recall(threads, np.where(own, 0, self._pairs[threads, : self._span]))
 
     def end(self) -> None:
         """The threads have ended."""
@@ -309,8 +344,6 @@ class Order:
 
     def _join(self, keys: Threads, threads: Threads, arrivals: Sequence[Arrival]) -> None:
         """Threads with the same key learn what all of them, and those that arrived there, know."""
-        if self._messages is not None:
-            self._messages.meet(keys, threads)
         rows = self.known(threads)
         wanted = np.unique(keys)
         givers = [Arrival(keys, rows)]
@@ -319,7 +352,7 @@ class Order:
         order = np.argsort(every, kind="stable")
         starts = np.flatnonzero(np.diff(every[order], prepend=-1))
         joined = np.maximum.reduceat(np.concatenate([giver.known for giver in givers])[order], starts, axis=0)
-        self._matrix()[threads] = joined[np.searchsorted(wanted, keys)]
+        self.learn(threads, joined[np.searchsorted(wanted, keys)])
 
     def _warp(self, threads: Threads) -> Threads:
         """The warp of threads of the frame, numbered through it."""

@@ -32,6 +32,8 @@ class Memory:
         """Some bytes at an address that is a multiple of their number."""
         access = unwatched(self.site, size, writes=False)
         (cells,) = resolve(access, space, self.frame, self.thread, np.array([address], np.uint64))
+        if self.frame.watch is not None:
+            self.frame.watch.stack.require(access, [cells], self.thread)
         return cells.view[cells.position].tobytes()
 
     def text(self, address: int) -> str:
@@ -74,6 +76,8 @@ def _store(site: Site, frame: Frame, thread: int, result: Operand, value: int) -
     address = site.program.address_of(result.variable)
     access = unwatched(site, 4, writes=True)
     (cells,) = resolve(access, "local", frame, np.array([thread]), np.array([address], np.uint64))
+    if frame.watch is not None:
+        frame.watch.stack.store(access, [cells], np.array([thread]))
     cells.view[cells.position] = value
 
 

@@ -69,7 +69,8 @@ class Layout:
 class Program:
     """An entry ready to run: its registers, those that need watching (`tracked`), its memory layout and its blocks.
 
-    `shared_bytes` are static; dynamic shared memory begins there. Raises PtxError for what the table does not know.
+    `shared_bytes` are static; dynamic shared memory begins there. relaxed: whether it has relaxed arrivals or waits, at
+    mbarriers or those of clusters. Raises PtxError for what the table does not know.
     """
 
     def __init__(self, module: PtxModule, entry: Function) -> None:
@@ -86,6 +87,7 @@ class Program:
         }
         self._fill_pointers()
         self.accesses: list[Access] = []
+        self.relaxed = False
         self.blocks: list[Block] = []
         self.block_of_label: dict[int, int] = {}
         self._split(flat.items)

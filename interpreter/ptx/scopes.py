@@ -1,6 +1,7 @@
-"""Scopes of strong accesses: whom they leave out.
+"""Scopes of strong accesses and fences: whom they reach, and which accesses they leave out.
 
-A strong access with a scope of one block (`cta`) or cluster is an ordinary one for the threads of others.
+A strong access with a scope of one block (`cta`) or cluster is an ordinary one for the threads of others. How far an
+ordering reaches is the business of `messages`.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ def left_out(
     Two read-modify-writes are let pass: PTX does not, but languages (Triton's, ours) have scopes say how far an
     ordering reaches, and count on atomics to be indivisible between blocks whatever their scope.
     """
-    spans = {"cta": frame.threads, "cluster": frame.threads * frame.cluster, "": 0}
+    spans = np.array((frame.threads, frame.threads * frame.cluster, 0))
     stamps, inverse = np.unique(records >> SHIFT & STAMPS, return_inverse=True)
     found = [clock.access(stamp) for stamp in stamps.tolist()]
-    theirs = np.array([spans[other.scope] for other in found], np.int64)[inverse]
+    theirs = spans[np.array([other.reach for other in found], np.intp)][inverse]
     passes = np.array([access.updates and other.updates for other in found], np.bool_)[inverse]
     others = (records & THREAD) - frame.first * frame.threads
-    apart = _apart(threads, others, np.array(spans[access.scope])) | _apart(threads, others, theirs)
+    apart = _apart(threads, others, spans[access.reach]) | _apart(threads, others, theirs)
     return apart & ~passes & (records < ENGINE)
 
 

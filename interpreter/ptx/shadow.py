@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .access import Access
+from .access import GRID, Access
 from .types import Array
 
 if TYPE_CHECKING:
@@ -67,12 +67,20 @@ def granule_bits(accesses: list[Access], space: str) -> int:
     return min(min(sizes, default=_LARGEST), _LARGEST).bit_length() - 1
 
 
+def firsts(where: Array) -> NDArray[np.bool_]:
+    """Which accesses are the first of those that meet at one place, given the granules of each."""
+    found = np.zeros(len(where), np.bool_)
+    found[np.unique(where.reshape(len(where), -1)[:, 0], return_index=True)[1]] = True
+    return found
+
+
 class Shadow:
     """The records of `nbytes` bytes of memory, by kind of access.
 
     `last` has the last access of each kind, `other` one of another thread that is not ordered before the last, as far
-    from it as can be had, and 0 where there is none. `messages` has when something was last released at a place, `held`
-    counts the copies in flight that have yet to read it, `reserved` says where mbarriers are.
+    from it as can be had, and 0 where there is none. `messages` has when something was last released at a place (a
+    row for each reach), `held` counts the copies in flight that have yet to read it, `reserved` says where mbarriers
+    are.
     """
 
     def __init__(self, nbytes: int, bits: int, unwritten: bool) -> None:
@@ -103,11 +111,18 @@ class Shadow:
         else:
             np.add.at(self.held, where, more)
 
-    def send(self, where: Array, now: int) -> None:
+    def send(self, reach: int, where: Array, now: int) -> None:
         """Something is released."""
         if self.messages is None:
-            self.messages = self._zeros()
-        self.messages[where] = now
+            self.messages = np.zeros((GRID + 1, self.size), np.int64)
+        self.messages[reach, where] = now
+
+    def received(self, where: Array) -> Records:
+        """The last messages of each reach: [reaches, threads]."""
+        if self.messages is None:
+            return np.zeros((GRID + 1, len(where)), np.int64)
+        found = self.messages.take(where, axis=1)
+        return found if where.ndim == 1 else found.max(2)
 
     def pair(self, kind: str) -> tuple[Records, Records]:
         """The last records of a kind and the others, made if there are none yet."""

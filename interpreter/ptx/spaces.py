@@ -19,6 +19,7 @@ from ..numerics import FORMATS
 from .access import Access
 from .frame import Frame, Index, spread
 from .hopper.clusters import row_of
+from .syntax import Address, Register
 from .types import Array
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def load(access: Access, frame: Frame, index: Index, addresses: Array) -> list[A
 def store(access: Access, frame: Frame, index: Index, addresses: Array, values: Sequence[Array]) -> None:
     """Write one value of each element to each address; where two meet, the later thread's stays."""
     cells = resolve(access, access.space, frame, index, addresses)
-    frame.changes += 1
+    frame.changes += access.kind == "atomic" or any(isinstance(part.home, Buffer) for part in cells)
     before = None if frame.watch is None else frame.watch.store(access, cells, index, addresses, values)
     for number, value in enumerate(values):
         scatter(cells, number, value)
@@ -109,6 +110,16 @@ def update(access: Access, frame: Frame, index: Index, addresses: Array) -> list
     if frame.watch is not None:
         frame.watch.update(access, cells, index, addresses)
     return cells
+
+
+def addresses_of(frame: Frame, operand: Address, space: str) -> Array:
+    """What an address in brackets is now, for each thread of the frame."""
+    base = operand.base
+    if isinstance(base, Register):
+        found = spread(frame.registers[base.index], frame.count)
+        return (found + np.array(operand.offset & (1 << base.bits) - 1, found.dtype)).astype(np.uint64)
+    start = 0 if base is None else frame.program.address_of(base, generic=space == "generic")
+    return np.full(frame.count, start + operand.offset & (1 << 64) - 1, np.uint64)
 
 
 def gathered(cells: list[Cells], number: int, count: int) -> Array:

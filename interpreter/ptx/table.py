@@ -13,7 +13,7 @@ returns a step. An instruction that no row matches is an error that names what i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -52,6 +52,9 @@ _ASYNCHRONOUS = (
     "red.async",
 )
 
+_ANY_ORDER = frozenset(("ld", "ldu", "st", "atom", "red", "fence"))
+"""Instructions whose modifiers the assembler takes in any order."""
+
 ROUND = "[.<rnd:rn|rz|rm|rp>]"
 
 
@@ -86,11 +89,33 @@ class Form:
         found = self.pattern.fullmatch(opcode)
         return None if found is None else {name: text or "" for name, text in found.groupdict().items()}
 
+    def usual(self, modifiers: Sequence[str]) -> str:
+        """The opcode that has these modifiers in the order of the syntax, as far as they are of it."""
+        base, left = self.base, list(modifiers)
+        for choice in self.choices:
+            for spelling in filter(None, choice):
+                words = spelling[1:].split(".")
+                if all(word in left for word in words):
+                    base += spelling
+                    for word in words:
+                        left.remove(word)
+                    break
+        return ".".join([base, *left])
+
     @property
     def opcodes(self) -> list[str]:
         """Every opcode that the syntax writes."""
-        base, pieces = _pieces(self.syntax)
-        return [base + "".join(parts) for parts in product(*map(_spellings, pieces))]
+        return [self.base + "".join(parts) for parts in product(*self.choices)]
+
+    @property
+    def base(self) -> str:
+        """The first part of the opcodes."""
+        return _pieces(self.syntax)[0]
+
+    @property
+    def choices(self) -> list[list[str]]:
+        """What may stand in each place behind it, with the dots; "" where nothing need."""
+        return [_spellings(piece) for piece in _pieces(self.syntax)[1]]
 
 
 StepBuilder = Callable[["Site"], Step]
@@ -213,6 +238,11 @@ def find(opcode: str, fail: Callable[[str], NoReturn]) -> tuple[Form, Modifiers]
         found = row.match(opcode)
         if found is not None:
             return row, found
+    if base in _ANY_ORDER:
+        for row in rows:
+            found = row.match(row.usual(modifiers))
+            if found is not None:
+                return row, found
     known = frozenset[str]().union(*(row.vocabulary for row in rows))
     for modifier in modifiers:
         if modifier not in known and not any(re.fullmatch(word, modifier) for word in known if "\\" in word):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import MemoryAccessError
 from ..memory import Buffer
-from .access import Access
+from .access import GRID, Access
 from .copies import Copy
 from .errors import UninitializedError
 from .frame import Frame, Index
@@ -24,8 +24,9 @@ from .messages import Published
 from .order import Order
 from .races import Race, Races, party
 from .scopes import left_out
-from .shadow import COLLECTIVE, PENDING, SHIFT, STAMPS, THREAD, UNWRITTEN, Clock, Records, Shadow, granule_bits
+from .shadow import COLLECTIVE, PENDING, SHIFT, STAMPS, THREAD, UNWRITTEN, Clock, Records, Shadow, firsts, granule_bits
 from .spaces import Cells, Rows, element_of, gathered
+from .stack import Stack
 from .taint import Holes
 from .traffic import Traffic
 from .types import Array
@@ -60,7 +61,7 @@ class History:
         self.clock = Clock(accesses)
         self.races = Races()
         self.bits = {space: granule_bits(accesses, space) for space in ("shared", "global")}
-        self.narrow = any(access.scope for access in accesses)
+        self.narrow = any(access.reach < GRID for access in accesses)
         self.copies: list[Access] = []
         self.issuers: dict[int, int] = {}
         self._buffers: dict[int, Shadow] = {}
@@ -112,10 +113,12 @@ class Watch:
         self.order = Order(frame, history.clock, history.published)
         self.ids = frame.number + frame.first * frame.threads
         self.shared = Shadow(len(frame.shared.bytes), history.bits["shared"], unwritten=True)
+        self.stack = Stack(frame)
         self.holding: list[Touch] = []
 
     def load(self, access: Access, cells: list[Cells], index: Index, addresses: Array) -> None:
         """Check reads, one for each address, or all of a single one."""
+        self.stack.load(access, cells, index)
         for touch in self._touches(access, cells, index, addresses):
             for doubts in self._doubts(touch):
                 self.report(touch, doubts)
@@ -125,6 +128,7 @@ class Watch:
         self, access: Access, cells: list[Cells], index: Index, addresses: Array, values: Sequence[Array]
     ) -> list[Touch]:
         """Check writes that are about to be done; `stored` wants the result."""
+        self.stack.store(access, cells, index)
         touches = list(self._touches(access, cells, index, addresses))
         for touch in touches:
             for doubts in self._doubts(touch):
@@ -156,6 +160,7 @@ class Watch:
             bare = writes.take(touch.where) == UNWRITTEN
             if bare.any():
                 self._update_bare(touch, bare)
+                self._holes(touch, bare & _wide(firsts(touch.where), touch.where))
                 writes[touch.where[bare]] = 0
 
     def _update_bare(self, touch: Touch, bare: Mask) -> None:
@@ -265,7 +270,7 @@ class Watch:
         if kind == "write":
             bare = doubts.records == UNWRITTEN
             if bare.any():
-                if access.kind == "read":
+                if not access.writes and not access.object:
                     self._holes(touch, late & (found == UNWRITTEN))
                 doubts = doubts.only(~bare)
         if access.constant:
@@ -278,7 +283,7 @@ class Watch:
         access = touch.access
         octets = bare.reshape(len(bare), -1).repeat(1 << touch.shadow.bits, axis=1)[:, : access.size]
         rows = np.logical_or.reduce(octets, axis=1)
-        self.frame.holes = Holes(access, touch.threads[rows], octets[rows])
+        self.frame.holes.append(Holes(access, "shared", touch.threads[rows], octets[rows]))
 
     def refuse_object(self, touch: Touch, inside: Mask) -> None:
         """Raise a MemoryAccessError for an access to an mbarrier by other instructions than its own."""
@@ -313,30 +318,33 @@ class Watch:
         return differ
 
     def _remember(self, touch: Touch) -> None:
-        """Remember accesses that are not plain writes, and what strong ones tell and learn."""
+        """Remember accesses that are not plain writes; strong ones talk by that."""
         access, shadow, where = touch.access, touch.shadow, touch.where
         last, other = shadow.pair(access.kind)
         old = last.take(where)
         late = old >= touch.late
         before = (old[late], other[where[late]]) if late.any() else ()
         shadow.note(access.kind, where, _wide(touch.mine, where))
-        if access.scope and access.kind == "atomic":  # of those that meet at one place one is the last
+        if access.reach < GRID and access.kind == "atomic":  # of those that meet at one place one is the last
             met = last.take(where)
             self.report(touch, self._left_out(touch, Doubts("", np.nonzero(met)[0], where[met > 0], met[met > 0])))
         for records in before:
             apart = self.order.unordered(touch.threads[np.nonzero(late)[0]], records)
             shadow.keep(access.kind, where[late][apart], records[apart])
-        found = shadow.messages.take(where) if shadow.messages is not None and access.updates else None
-        if access.kind == "atomic":
-            sends = self.order.write(touch.threads, access.releases)
+        if access.kind in ("atomic", "peek"):
+            self._talk(touch)
+
+    def _talk(self, touch: Touch) -> None:
+        """What strong accesses learn and tell at their places."""
+        access, shadow, where, threads = touch.access, touch.shadow, touch.where, touch.threads
+        if access.updates or not access.writes:
+            self.order.hear(threads, shadow.received(where), access)
+        for reach, sends in enumerate(self.order.write(threads, access)) if access.writes else ():
             if sends.any():
-                shadow.send(where[sends], self.history.clock.next)
-        if shadow.messages is not None and (access.updates or access.kind == "peek"):
-            seen = shadow.messages.take(where).reshape(len(where), -1)
-            if access.updates:  # of those that meet at one place the first finds what was there before
-                _, first = np.unique(where.reshape(len(where), -1)[:, 0], return_index=True)
-                seen[first] = 0 if found is None else found.reshape(len(where), -1)[first]
-            self.order.hear(touch.threads, seen.max(1), access.acquires)
+                shadow.send(reach, where[sends], self.history.clock.next)
+        if access.updates:  # of those that meet at one place the others find what the first has released
+            rest = np.flatnonzero(~firsts(where))
+            self.order.hear(threads[rest], shadow.received(where[rest]), access)
 
     def _write(self, touch: Touch, records: Records) -> Doubts:
         """Remember writers; those whose record another thread of the same instruction replaced."""
@@ -380,7 +388,7 @@ class Watch:
         return f"shared address {byte % home.stride:#x}"
 
 
-def _wide(per_thread: Records, where: Array) -> Records:
+def _wide(per_thread: Array, where: Array) -> Array:
     """Values of each thread, to stand beside the granules of each."""
     return per_thread if where.ndim == 1 else per_thread[:, None]
 

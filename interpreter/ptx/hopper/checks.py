@@ -17,7 +17,7 @@ from tilewright.lang import Location
 from ...memory import Buffer
 from ..access import Access
 from ..errors import UninitializedError
-from ..order import Known
+from ..fences import Known
 from ..races import Party, Race, party
 from ..shadow import COLLECTIVE, ENGINE, PENDING, SHIFT, STAMPS, THREAD, UNWRITTEN, Records, Shadow
 from ..spaces import Cells, Rows

@@ -55,7 +55,6 @@ class Engines:
         self.pool = Pool(frame, self)
         self._parked: list[Parked] = []
         self._late = np.zeros(0, np.bool_)
-        self._hurried_at = -1
 
     @property
     def waiting(self) -> bool:
@@ -83,11 +82,10 @@ class Engines:
         return found
 
     def hurry(self) -> bool:
-        """Nothing can happen any more: the time of those that try to wait is up, once."""
+        """Nothing else can happen any more: the time of those that try to wait is up. Whether there are any."""
         tries = [wait for wait in self._parked if wait.keys is not None]
-        if not tries or self._hurried_at == self._frame.changes:
+        if not tries:
             return False
-        self._hurried_at = self._frame.changes
         if not len(self._late):
             self._late = np.zeros(self._frame.count, np.bool_)
         for wait in tries:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..access import BLOCK, CLUSTER
 from ..errors import BarrierError
-from ..order import GROUPS, SLOTS, Known
+from ..fences import Known
+from ..order import GROUPS, SLOTS
 from ..types import Array
 
 if TYPE_CHECKING:
@@ -109,9 +111,7 @@ class Mbarriers:
         states = np.zeros(len(arrivals.threads), np.uint64)
         for key, rows in _groups(arrivals.keys):
             barrier = self.at(site, int(arrivals.threads[rows[0]]), key)
-            watch = self._frame.watch
-            if watch is not None and arrivals.releases:
-                self._tell(barrier, watch.order.known(arrivals.threads[rows]).max(0))
+            self._release(barrier, key, arrivals, rows)
             counts = arrivals.counts[rows]
             if not arrivals.drop and arrivals.complete and int(counts.sum()) <= barrier.pending:
                 before = barrier.pending - self._before_warps(arrivals.threads[rows], counts)
@@ -126,6 +126,19 @@ class Mbarriers:
                     barrier.expected -= count
                 self._arrive(site, barrier, key, thread, count, nbytes, arrivals.complete)
         return states
+
+    def _release(self, barrier: Mbarrier, key: int, arrivals: Arrivals, rows: Threads) -> None:
+        """Some of the threads, which arrive at one mbarrier, tell what they know, or knew at a fence."""
+        watch, threads = self._frame.watch, arrivals.threads[rows]
+        if watch is None:
+            return
+        if arrivals.releases:
+            self._tell(barrier, watch.order.known(threads).max(0))
+        elif watch.order.fences is not None and arrivals.counts[rows].any():
+            own = threads // self._frame.threads == key // (self._frame.shared.stride // 8)
+            for reach, some in ((BLOCK, threads[own]), (CLUSTER, threads[~own])):
+                if len(some):
+                    self._tell(barrier, watch.order.fences.ready(some, reach).max(0))
 
     def _before_warps(self, threads: Threads, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many arrivals there were before those of each thread's warp, which arrives as one."""
@@ -198,15 +211,16 @@ class Mbarriers:
             found[rows] = phases != barrier.phase
         return found
 
-    def acquire(self, site: Site, threads: Threads, keys: Threads) -> None:
-        """Threads have found a phase complete, and learn of it."""
+    def acquire(self, site: Site, threads: Threads, keys: Threads, at_once: bool) -> None:
+        """Threads have found a phase complete, and learn of it now or at their next fence."""
         watch = self._frame.watch
         if watch is None:
             return
         for key, rows in _groups(keys):
             known = self.at(site, int(threads[rows[0]]), key).known
             if known is not None:
-                watch.order.learn(threads[rows], known)
+                learn = watch.order.learn if at_once or watch.order.fences is None else watch.order.fences.wait
+                learn(threads[rows], known)
 
     def describe(self, key: int) -> str:
         """The state of an mbarrier, for messages."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..access import CLUSTER
 from ..errors import BarrierError
-from ..order import Known
+from ..fences import Known
 
 if TYPE_CHECKING:
     from ..frame import Frame
@@ -32,13 +33,6 @@ class Meetings:
         self._passes = np.zeros(frame.count, np.bool_)
         self._told: dict[int, Known] = {}
         self._known: dict[int, Known] = {}
-        self._ready: dict[int, Known] = {}
-
-    def fence(self, threads: Threads) -> None:
-        """What threads know becomes ready for relaxed arrivals (`fence.mbarrier_init`)."""
-        watch = self._frame.watch
-        if watch is not None:
-            self._ready.update(zip(threads.tolist(), watch.order.known(threads), strict=True))
 
     def arrive(self, site: Site, threads: Threads, releases: bool) -> None:
         """Threads arrive. Raises BarrierError for one that has and did not wait."""
@@ -49,12 +43,12 @@ class Meetings:
         self._arrived[threads] = True
         watch = self._frame.watch
         if watch is not None:
-            rows = watch.order.known(threads) if releases else [self._ready.get(t) for t in threads.tolist()]
-            for thread, row in zip(threads.tolist(), rows, strict=True):
-                if row is not None:
-                    told = self._told.get(thread // self._span)
-                    self._told[thread // self._span] = row if told is None else np.maximum(told, row)
-        self._frame.changes += 1
+            fences = watch.order.fences
+            rows = watch.order.known(threads) if releases or fences is None else fences.ready(threads, CLUSTER)
+            for cluster in np.unique(threads // self._span).tolist():
+                row = rows[threads // self._span == cluster].max(0)
+                told = self._told.get(cluster)
+                self._told[cluster] = row if told is None else np.maximum(told, row)
         self.complete()
 
     def complete(self) -> None:
@@ -67,7 +61,6 @@ class Meetings:
             self._passes[cluster * self._span : (cluster + 1) * self._span] |= here[cluster]
             if cluster in self._told:
                 self._known[cluster] = self._told.pop(cluster)
-            self._frame.changes += 1
             self._engines.wake()
 
     def passes(self, site: Site, threads: Threads) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 Where several threads meet at one address they take turns in the order of their numbers. Scope and semantics change
 nothing here: each instruction is done by all its threads before the next. f32 additions flush subnormals in global
-memory and keep them in shared memory, as hardware does.
+memory and keep them in shared memory, as hardware does, wherever a generic address leads.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ... import numerics
+from ...memory import Buffer
 from ..access import access_of
 from ..frame import Frame, Index, spread
 from ..nans import propagating
@@ -27,13 +28,7 @@ from .memory import address_operand, address_reader, elements
 
 _SEM = "[.<sem:relaxed|acquire|release|acq_rel>][.<scope:cta|cluster|gpu|sys>]"
 _RED_SEM = "[.<sem:relaxed|release>][.<scope:cta|cluster|gpu|sys>]"
-# The assembler takes these in any order; two more are met, with the space first.
-_OLD_SEM = ".<scope:cta|cluster|gpu|sys>.<sem:relaxed|acquire|release|acq_rel>"
 _SPACE = "[.<space:global|shared::cta|shared::cluster|shared>]"
-_SPACE_FIRST = (
-    ".<space:global|shared::cta|shared::cluster|shared>.<sem:relaxed|acquire|release|acq_rel>"
-    ".<scope:cta|cluster|gpu|sys>"
-)
 
 Combine = Callable[[Array, Array], Array]
 
@@ -103,28 +98,21 @@ def apply(
     return old
 
 
-def _operation(
-    site: Site, type_: PtxType, op: str, values: list[Read], has_result: bool
-) -> Callable[..., Array | None]:
+def _operation(type_: PtxType, op: str, values: list[Read], has_result: bool) -> Callable[..., Array | None]:
     """What to do with the elements of one register of the vector: (cells, number, frame, index) -> old bits."""
-    space = space_of_atomic(site)
-    combine: Callable[..., Array]
-    if op == "cas":
-        combine = _compare_and_swap
-    else:
-        combine = combiner(op, type_, flush=space != "shared")
+    near, far = (_compare_and_swap if op == "cas" else combiner(op, type_, flush) for flush in (False, True))
     fast = not has_result and type_.kind != "f" and op in _UNORDERED
 
     def run(cells: list[Cells], number: int, frame: Frame, index: Index, count: int) -> Array | None:
         operands = [spread(value(frame, index), count) for value in values]
         result = np.empty(count, type_.carrier) if has_result else None
-        for view, position, chosen, _, _ in cells:
+        for view, position, chosen, home, _ in cells:
             parts = tuple(v if chosen is None else v[chosen] for v in operands)
             at = position + number
             if fast:
                 _INTEGER[op].at(type_.read(view), at, type_.read(parts[0]))
                 continue
-            old = apply(view, at, parts, combine, type_)
+            old = apply(view, at, parts, far if isinstance(home, Buffer) else near, type_)
             if result is not None:
                 result[slice(None) if chosen is None else chosen] = old
         return result
@@ -158,7 +146,7 @@ def _atomic(site: Site, has_result: bool) -> Step:
     targets = elements(site, site.operands[0], count) if has_result else (Sink(),) * count
     used = [not isinstance(target, Sink) for target in targets]
     writes = [site.write(target, TYPES[f"u{type_.bits}"]) for target in targets]
-    actions = [_operation(site, type_, op, values[n], used[n]) for n in range(count)]
+    actions = [_operation(type_, op, values[n], used[n]) for n in range(count)]
     access = access_of(site, space, np.dtype(type_.carrier), count, "atomic access to", writes=True)
 
     def run(frame: Frame, index: Index) -> None:
@@ -183,7 +171,7 @@ _OPERATIONS = (
     "<op:add>[.L2::cache_hint].<type:f32|f64>",
     "<op:add>.noftz[.L2::cache_hint].<type:f16|f16x2|bf16|bf16x2>",
 )
-_EXCHANGES = ("<op:exch|cas>[.L2::cache_hint].<type:b32|b64>", "<op:cas>.<type:b16>")
+_EXCHANGES = ("<op:exch>[.L2::cache_hint].<type:b32|b64>", "<op:cas>.<type:b16|b32|b64>")
 _VECTORS = (
     "<op:add>[.L2::cache_hint].<vec:v2|v4>.<type:f32>",
     "<op:add|min|max>.noftz[.L2::cache_hint].<vec:v2|v4|v8>.<type:f16|bf16>",
@@ -199,13 +187,10 @@ def red(site: Site) -> Step:
     return _atomic(site, has_result=False)
 
 
-_SPELLINGS = (f"{_SEM}{_SPACE}", f"{_SPACE}{_OLD_SEM}", _SPACE_FIRST)
 for _operation_syntax in (*_OPERATIONS, *_EXCHANGES):
-    for _spelling in _SPELLINGS:
-        step(f"atom{_spelling}.{_operation_syntax}", "atomic")(atom)
+    step(f"atom{_SEM}{_SPACE}.{_operation_syntax}", "atomic")(atom)
 for _operation_syntax in _OPERATIONS:
-    for _spelling in (f"{_RED_SEM}{_SPACE}", *_SPELLINGS[1:]):
-        step(f"red{_spelling}.{_operation_syntax}", "atomic")(red)
+    step(f"red{_RED_SEM}{_SPACE}.{_operation_syntax}", "atomic")(red)
 for _operation_syntax in _VECTORS:
     step(f"atom{_SEM}[.<space:global>].{_operation_syntax}", "atomic")(atom)
     step(f"red{_RED_SEM}[.<space:global>].{_operation_syntax}", "atomic")(red)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ... import numerics
-from ..table import Kernel, Modifiers, pure
-from ..types import Array
+from ..frame import Frame, Index
+from ..site import Site
+from ..syntax import Operand, Pair
+from ..table import Kernel, Modifiers, Step, pure, step
+from ..types import TYPES, Array
 
 _LOGIC = "pred|b16|b32|b64"
 _BITS = "b16|b32|b64"
+_COMBINERS = {"or": np.logical_or, "and": np.logical_and}
 
 
 @pure(f"and.<type:{_LOGIC}>", "type <- type type", "bits")
@@ -71,14 +75,36 @@ def shf(m: Modifiers) -> Kernel:
 
 @pure("lop3.b32", "b32 <- b32 b32 b32 b32", "bits")
 def lop3(m: Modifiers) -> Kernel:
-    def kernel(a: Array, b: Array, c: Array, table: Array) -> Array:
-        out = np.uint32(0)
-        for row in range(8):
-            term = (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
-            out = out | np.where(table & np.uint32(1 << row), term, np.uint32(0))
-        return np.asarray(out)
+    return _by_table
 
-    return kernel
+
+def _by_table(a: Array, b: Array, c: Array, table: Array) -> Array:
+    """Each bit is that of the table which the three bits number."""
+    out = np.uint32(0)
+    for row in range(8):
+        term = (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+        out = out | np.where(table & np.uint32(1 << row), term, np.uint32(0))
+    return np.asarray(out)
+
+
+@step("lop3.<op:or|and>.b32", "bits")
+def lop3_with_predicate(site: Site) -> Step:
+    """lop3, and whether the result is not 0, combined with a predicate."""
+    site.arity(6)
+    target: Operand = site.operands[0]
+    if not isinstance(target, Pair):
+        site.fail(f"`{site.instruction.opcode}` has a register and a predicate as results")
+    write, write_predicate = site.write(target.first, TYPES["b32"]), site.write(target.second, TYPES["pred"])
+    reads = [site.read(operand, TYPES["b32"]) for operand in site.operands[1:5]]
+    other, combine = site.read(site.operands[5], TYPES["pred"]), _COMBINERS[site.modifiers["op"]]
+
+    def run(frame: Frame, index: Index) -> None:
+        given = other(frame, index)
+        result = _by_table(*(read(frame, index) for read in reads))
+        write(frame, index, result)
+        write_predicate(frame, index, combine(result != 0, given))
+
+    return run
 
 
 @pure("popc.<type:b32|b64>", "b32 <- type", "bits")
@@ -90,10 +116,10 @@ def _leading(a: Array) -> Array:
     """The position of the highest bit that is set, -1 for none."""
     at = np.full(a.shape, -1, np.int32)
     rest = a.copy()
-    for step in (32, 16, 8, 4, 2, 1)[1 if a.dtype.itemsize == 4 else 0 :]:
-        high = rest >> a.dtype.type(step)
+    for half in (32, 16, 8, 4, 2, 1)[1 if a.dtype.itemsize == 4 else 0 :]:
+        high = rest >> a.dtype.type(half)
         some = high != 0
-        at += np.where(some, step, 0).astype(np.int32)
+        at += np.where(some, half, 0).astype(np.int32)
         rest = np.where(some, high, rest)
     return at + (rest != 0).astype(np.int32)
 

@@ -19,19 +19,18 @@ from ..hopper.clusters import OFFSET, mapped, row_of
 from ..hopper.transfers import Combine, Target, Transfer
 from ..site import Read, Site
 from ..spaces import in_shared, resolve
-from ..syntax import Address, Immediate, Operand
+from ..syntax import Address, Operand
 from ..table import Step, step
 from ..targets import needs
 from ..types import TYPES, Array, PtxType
 from .atomic import apply, combiner
+from .copy import MOST_LEFT, groups_left
 from .memory import address_reader
 
 _U16, _U32 = TYPES["b16"], TYPES["u32"]
 _HINT = "[.L2::cache_hint]"
 _CAST = "[.<cast:multicast::cluster>]"
 _SIGNAL = "mbarrier::complete_tx::bytes"
-_MOST_GROUPS = 1 << 32
-"""More groups than a thread ever leaves behind it."""
 
 
 class Operands:
@@ -273,10 +272,7 @@ def wait_group(site: Site) -> Step:
     """Wait for all groups of the thread but the last so many, or with `.read` until they have read."""
     needs(site, 90)
     site.arity(1)
-    operand, reading = site.operands[0], bool(site.modifiers["read"])
-    if not isinstance(operand, Immediate) or operand.kind != "int" or operand.value < 0:
-        site.fail(f"`{site.instruction.opcode}` needs a constant as operand 1")
-    leave = min(int(operand.value), _MOST_GROUPS)
+    leave, reading = groups_left(site, MOST_LEFT), bool(site.modifiers["read"])
     return lambda frame, index: frame.engines.transfers.wait(index, leave, reading)
 
 

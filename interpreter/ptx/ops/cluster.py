@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...errors import MemoryAccessError
+from ..access import CLUSTER
 from ..collective import warpgroup_gate
 from ..frame import Frame, Index, spread
 from ..hopper.clusters import mapped, rank_of
@@ -25,6 +26,7 @@ def arrive(site: Site) -> Step:
     needs(site, 90)
     site.arity(0)
     releases = site.modifiers["sem"] != "relaxed"
+    site.program.relaxed |= not releases
     return lambda frame, index: frame.engines.meetings.arrive(site, frame.indices(index), releases)
 
 
@@ -135,4 +137,9 @@ def setmaxnreg(site: Site) -> Step:
 def fence_init(site: Site) -> Step:
     """A relaxed arrival at the cluster's barrier behind it tells of the mbarriers made before it."""
     site.arity(0)
-    return lambda frame, index: frame.engines.meetings.fence(frame.indices(index))
+
+    def run(frame: Frame, index: Index) -> None:
+        if frame.watch is not None:
+            frame.watch.order.prepare(frame.indices(index), CLUSTER)
+
+    return run

@@ -103,3 +103,10 @@ def griddepcontrol(site: Site) -> Step:
 def tcgen05(site: Site) -> Step:
     """The tensor memory of Blackwell, of which there is nothing here."""
     site.fail(f"`tcgen05` (`{site.instruction.opcode}`) is not supported: the emulator has no tensor memory")
+
+
+@step("multimem.<rest:[^ ]+>", "control")
+def multimem(site: Site) -> Step:
+    """Accesses to memory that several GPUs map as one, of which there is nothing here."""
+    site.fail(f"`multimem` (`{site.instruction.opcode}`) is not supported: the emulator is one GPU, with no multicast "
+              "objects for such an address to lie in")  # fmt: skip

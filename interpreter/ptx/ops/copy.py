@@ -16,17 +16,34 @@ from .memory import address_operand, address_reader
 
 _U32, _PRED = TYPES["u32"], TYPES["pred"]
 _HINTS = "[.L2::cache_hint][.<prefetch:L2::64B|L2::128B|L2::256B>]"
+MOST_LEFT = 63
+"""Groups that a wait for copies can leave."""
 _SIZES = {"ca": (4, 8, 16), "cg": (16,)}
 
 
-def _constant(site: Site, number: int, allowed: tuple[int, ...] | None = None) -> int:
+def _size(site: Site, number: int, allowed: tuple[int, ...]) -> int:
     operand = site.operands[number]
     if not isinstance(operand, Immediate) or operand.kind != "int" or operand.value < 0:
         site.fail(f"`{site.instruction.opcode}` needs a constant as operand {number + 1}")
     value = int(operand.value)
-    if allowed is not None and value not in allowed:
+    if value not in allowed:
         site.fail(f"`{site.instruction.opcode}` copies {' or '.join(map(str, allowed))} bytes, found {value}")
     return value
+
+
+def groups_left(site: Site, most: int, least: int = -1 << 31) -> int:
+    """How many groups a wait leaves, a constant of 32 bits.
+
+    The instruction has room for `most`, which all larger ones mean, and so do negative ones where the assembler takes
+    them (`least` below 0): it gives -1, -2, 100 and 2**32 - 1 the code of 63.
+    """
+    operand = site.operands[0]
+    if not isinstance(operand, Immediate) or operand.kind != "int":
+        site.fail(f"`{site.instruction.opcode}` needs a constant as operand 1")
+    value = int(operand.value)
+    if not least <= value < 1 << 32:
+        site.fail(f"`{site.instruction.opcode}` leaves {least} to 2**32 - 1 groups, found {value}")
+    return min(value & 0xFFFF_FFFF, most)
 
 
 def _bytes_read(site: Site, size: int) -> Read:
@@ -56,7 +73,7 @@ def cp_async(site: Site) -> Step:
     needs(site, 80)
     hint = int(bool(site.modifiers["L2__cache_hint"]))
     site.arity(3 + hint, 4 + hint)
-    size = _constant(site, 2, _SIZES[site.modifiers["cop"]])
+    size = _size(site, 2, _SIZES[site.modifiers["cop"]])
     to = address_reader(site, address_operand(site, 0), "shared")
     source = address_reader(site, address_operand(site, 1), "global")
     nbytes = _bytes_read(site, size)
@@ -87,7 +104,7 @@ def wait_group(site: Site) -> Step:
     """Wait for all groups of the thread but the last so many."""
     needs(site, 80)
     site.arity(1)
-    leave = _constant(site, 0)
+    leave = groups_left(site, MOST_LEFT)
     return lambda frame, index: frame.copies.wait(index, leave)
 
 

@@ -138,6 +138,7 @@ def arrive(site: Site) -> Step:
         site.fail(f"`{site.instruction.opcode}` has no state: its destination is `_`")
     place, numbers = Place(site, 1, "atomic"), _numbers(site, last)
     drop, releases = m["op"] == "arrive_drop", m["sem"] != "relaxed"
+    site.program.relaxed |= not releases
 
     def run(frame: Frame, index: Index) -> None:
         keys, given = _present(place, frame, index), numbers(frame, index)
@@ -180,7 +181,8 @@ class _Wait:
         self.place = Place(site, 1, peek)
         self._wanted: Read = site.read(site.operands[2], _U32 if self.parity else _U64)
         self._write = site.write(site.operands[0], _PRED)
-        self._acquires = site.modifiers["sem"] != "relaxed"
+        self._acquires = acquires = site.modifiers["sem"] != "relaxed"
+        site.program.relaxed |= not acquires
 
     def done(self, frame: Frame, index: Index, keys: Threads) -> Array:
         """Whether the phase is complete, for each thread."""
@@ -191,8 +193,8 @@ class _Wait:
         """Test, and learn."""
         keys = _present(self.place, frame, index)
         done = self.done(frame, index, keys)
-        if self._acquires and done.any():
-            frame.engines.mbarriers.acquire(self.site, frame.indices(index)[done], keys[done])
+        if done.any():
+            frame.engines.mbarriers.acquire(self.site, frame.indices(index)[done], keys[done], self._acquires)
         self._write(frame, index, done)
 
 

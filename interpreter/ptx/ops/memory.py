@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..access import access_of
+from ..access import access_of, reach_of
 from ..frame import Frame, Index, spread
 from ..site import Read, Site
 from ..spaces import load, store
@@ -79,7 +79,7 @@ def ld(site: Site) -> Step:
 
     def run(frame: Frame, index: Index) -> None:
         found = address(frame, index)
-        if len(found) == 1 and space in ("shared", "local"):
+        if len(found) == 1 and space in ("shared", "local", "generic"):  # which are others for others
             found = spread(found, frame.size(index))
         for write, values in zip(writes, load(access, frame, index, found), strict=True):
             if write is not None:
@@ -141,9 +141,11 @@ def _nothing(site: Site) -> Step:
 def fence(site: Site) -> Step:
     """What the thread does next and what it did before are ordered for those that it tells of it."""
 
+    reach = reach_of(site)
+
     def run(frame: Frame, index: Index) -> None:
         if frame.watch is not None:
-            frame.watch.order.fence(index)
+            frame.watch.order.fence(index, reach)
 
     return run
 

@@ -15,7 +15,8 @@ from ..access import unwatched
 from ..frame import Frame, Index
 from ..hopper.boxes import NAN, Box, box_at, packed
 from ..hopper.checks import Place
-from ..hopper.maps import ALIGNMENT, SIZE, TYPES_OF, TensorMap, decode_tensor_map
+from ..hopper.map_rules import TYPES_OF
+from ..hopper.maps import ALIGNMENT, SIZE, TensorMap, decode_tensor_map
 from ..hopper.transfers import Convert, Target, Transfer
 from ..site import Read, Site
 from ..spaces import gathered, resolve

@@ -25,6 +25,7 @@ from ..syntax import Immediate, Operand, Register, Vector
 from ..table import Step, gated
 from ..targets import needs_one_of
 from ..types import TYPES, Array
+from .copy import groups_left
 
 _PRED, _B32, _B64 = TYPES["pred"], TYPES["b32"], TYPES["b64"]
 _WIDTHS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
@@ -180,8 +181,5 @@ def wait_group(site: Site) -> Step:
     """Wait for all groups of the warp group but the last so many."""
     needs_one_of(site, "sm_90a")
     site.arity(1)
-    (operand,) = site.operands
-    if not isinstance(operand, Immediate) or operand.kind != "int" or not 0 <= operand.value <= 7:
-        site.fail(f"`{site.instruction.opcode}` needs a constant of 0 to 7")
-    leave = int(operand.value)
+    leave = groups_left(site, 7, least=0)
     return lambda frame, index: frame.engines.products.wait(index, leave)

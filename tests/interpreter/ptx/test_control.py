@@ -163,7 +163,8 @@ def test_budget() -> None:
     with pytest.raises(OutOfFuelError) as caught:
         outputs(".loc 1 7 3\nL: bra L;", options=Options(fuel=1000))
     assert str(caught.value) == (
-        "?:7:3: still running after 1000 instructions, the budget of the launch (TILEWRIGHT_FUEL) (program (0, 0, 0))"
+        "?:7:3: still running after 1000 instructions, each counted once for all threads that run it together: "
+        "the budget of the launch (TILEWRIGHT_FUEL) (program (0, 0, 0))"
     )
 
 

@@ -197,7 +197,7 @@ def test_what_products_have_read_may_be_written_by_those_that_know() -> None:
         (", 1, 1, 0;", ", 1, 1, 3;", "imm-trans of"),
         (", 1, 1, 0;", ", 1, 1, 0, 0;", "takes 7 operands, found 8"),
         ("f32.f16.f16", "f32.f16.bf16", "is not a form of `wgmma`"),
-        ("wait_group.sync.aligned 0", "wait_group.sync.aligned 8", "needs a constant of 0 to 7"),
+        ("wait_group.sync.aligned 0", "wait_group.sync.aligned -1", "leaves 0 to 2\\*\\*32 - 1 groups, found -1"),
         (".target sm_90a", ".target sm_90", "is an instruction of sm_90a"),
     ],
 )
