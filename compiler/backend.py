@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from threading import local
+from threading import Lock, local
 from typing import Any
 
 from tilewright.lang import CompilerBug
@@ -17,10 +17,12 @@ from ._lazy import llvm
 from .targets import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
-#: Switches of LLVM's code generation, which hold for the process: `base + extended index * size` in one instruction;
-#: and no reduction of strength in loops, which makes many addresses of one and as many offsets: each then takes two
-#: registers more just where products have none to spare.
-SWITCHES = ("-nvptx-mad-wide-opt", "-disable-lsr")
+#: A switch of LLVM's NVPTX back end, which holds for the process: `base + extended index * size` in one instruction.
+SWITCHES = ("-nvptx-mad-wide-opt",)
+#: LLVM reduces strength in loops by making many addresses of one and as many offsets, each of which takes two registers
+#: more, just where products have none to spare. The switch is every back end's, so it is on while PTX is made and no
+#: longer: others in the process may compile for other machines.
+NO_STRENGTH_REDUCTION, AS_EVER = "-disable-lsr", "-disable-lsr=0"
 _machines = local()
 
 
@@ -92,9 +94,35 @@ def parse(text: str, target: Target) -> Any:
     return module
 
 
+class _Emitting:
+    """A context in which loops keep their addresses; threads may be in it together."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._threads = 0
+
+    def __enter__(self) -> None:
+        self._step(1, NO_STRENGTH_REDUCTION)
+
+    def __exit__(self, *_: object) -> None:
+        self._step(-1, AS_EVER)
+
+    def _step(self, by: int, switch: str) -> None:
+        """One more thread, or one less: the first sets the switch, and the last sets it back."""
+        binding, _ = llvm()
+        with self._lock:
+            self._threads += by
+            if self._threads == max(by, 0):
+                binding.set_option("", switch)
+
+
+_emitting = _Emitting()
+
+
 def emit(module: Any, target: Target) -> str:
     """The PTX of an optimised module. Raises CompilerBug when it calls an intrinsic that does not exist."""
-    ptx = str(machine(target)[0].emit_assembly(module))
+    with _emitting:
+        ptx = str(machine(target)[0].emit_assembly(module))
     # The expression looks at every character of every line, and what it looks for is hardly ever there.
     if "llvm." in ptx and (stray := re.search(r"^.*\bllvm\.\w.*$", ptx, re.MULTILINE)):
         raise CompilerBug(f"the PTX names an LLVM intrinsic: {stray[0].strip()}")

@@ -124,6 +124,11 @@ class Shadow:
         found = self.messages.take(where, axis=1)
         return found if where.ndim == 1 else found.max(2)
 
+    def fill(self, where: Array) -> None:
+        """Strong writes, which `write` records none of, leave no granule unwritten."""
+        writes = self.last["write"]
+        writes[where[writes.take(where) == UNWRITTEN]] = 0
+
     def pair(self, kind: str) -> tuple[Records, Records]:
         """The last records of a kind and the others, made if there are none yet."""
         if kind not in self.last:

@@ -25,7 +25,7 @@ from .frame import WARP, Frame, Index, spread
 from .liveness import accumulates, reads, registers_in, writes
 from .marks import Marks
 from .spaces import addresses_of, window_of
-from .syntax import Address, Instruction, Operand, Pair, Register
+from .syntax import Address, Instruction, Negated, Operand, Pair, Register
 from .table import Form, Modifiers, Step
 from .types import Array
 
@@ -168,7 +168,8 @@ class Taint:
             return {targets[0].index: marks.packed(targets[0], operands[1:], self._of)}
         if len(targets) == 1 and base == "cvt" and len(operands) == 3:
             return {targets[0].index: marks.paired(targets[0], self._of(operands[1]), self._of(operands[2]))}
-        together = self._selected(instruction) if base == "selp" else marks.joined([self._of(o) for o in operands[1:]])
+        choose = {"selp": self._selected, "setp": self._compared}.get(base)
+        together = marks.joined([self._of(o) for o in operands[1:]]) if choose is None else choose(instruction)
         together = marks.low_part(together, marks.bits_read(opcode, modifiers))
         if form.gate is not None:
             together = self._through_warp(together * self._active(instruction, index))
@@ -199,6 +200,17 @@ class Taint:
         assert isinstance(chooser, Register)
         taken = spread(self._frame.registers[chooser.index], self._frame.count)
         return marks.joined([np.where(taken, self._of(first), self._of(second)), self._of(chooser)])
+
+    def _compared(self, instruction: Instruction) -> Marks:
+        """What a written predicate decides alone, with `and` or `or`, the comparison beside it does not."""
+        _, first, second, *combined = instruction.operands
+        found, how = marks.joined([self._of(first), self._of(second)]), instruction.opcode.split(".")[2]
+        if not combined or how == "xor":
+            return marks.joined([found, *map(self._of, combined)])
+        negated, chooser = isinstance(combined[0], Negated), next(registers_in(combined[0]))
+        decides = (self._held(chooser) ^ negated) == (how == "or")
+        mark = self._of(chooser)
+        return marks.joined([np.where(decides & (mark == 0), np.uint32(0), found), mark])
 
     def _shuffled(self, instruction: Instruction, step: Step, index: Index) -> dict[int, Marks]:
         """The marks of the lanes that are read: the marks themselves, sent through the instruction."""

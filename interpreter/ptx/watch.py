@@ -145,6 +145,7 @@ class Watch:
         for touch in touches:
             if touch.access.kind == "atomic":
                 self._remember(touch)
+                touch.shadow.fill(touch.where)
                 continue
             lost = self._write(touch, touch.mine)
             if len(lost.rows):
@@ -161,7 +162,7 @@ class Watch:
             if bare.any():
                 self._update_bare(touch, bare)
                 self._holes(touch, bare & _wide(firsts(touch.where), touch.where))
-                writes[touch.where[bare]] = 0
+                touch.shadow.fill(touch.where)
 
     def _update_bare(self, touch: Touch, bare: Mask) -> None:
         """Raise an UninitializedError for an atomic operation on unwritten bytes, if it computes with them."""

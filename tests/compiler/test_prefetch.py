@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from llvmlite import binding
 
 import tilewright
 import tilewright.language as tl
@@ -178,6 +180,41 @@ def test_addresses_of_the_next_round_come_behind_this_rounds_copies_and_in_their
     assert names[-3:] == ["add_ptr", "add_ptr", "yield"]
     last_part = re.split(r"cp\.async\.wait_group|\bbra\b", made["ptx"])[-2]
     assert len(re.findall(r"add\.s64 \t(%rd\d+), \1, 128;", last_part)) == 8 and "mov.b64" not in last_part
+
+
+NATIVE = """
+define void @f(ptr %p, i64 %n, i64 %step) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  %at = mul i64 %i, %step
+  %q = getelementptr double, ptr %p, i64 %at
+  store double 1.0, ptr %q
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}"""
+
+
+def test_loops_of_others_in_the_process_are_compiled_as_ever() -> None:
+    """Strength reduction is off while PTX is made, by however many threads, and then on again."""
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+
+    def native() -> str:
+        machine = binding.Target.from_default_triple().create_target_machine(opt=3)
+        return str(machine.emit_assembly(binding.parse_assembly(NATIVE)))
+
+    before = native()
+    binding.set_option("", "-disable-lsr")
+    assert native() != before
+    binding.set_option("", "-disable-lsr=0")
+    with ThreadPoolExecutor(4) as threads:
+        made = [*threads.map(lambda _: ptx_of(product_sample(np.float16, np.float32, (64, 64, 128), 32)), range(8))]
+    assert len(set(made)) == 1 and native() == before
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def test_a_device_that_does_not_exist(probe: Any, capsys: pytest.CaptureFixture[
             ["--out", "/dev/null/new"],
             "'/dev/null/new' is no folder, and can't be made one: Not a directory",
         ),
+        (moves.main, ["--device", "emulator:sm_90a", "--rows", "^nothing"], "no case has a name like '^nothing'"),
         (mma.main, ["--freeze", "."], "'.' is no file in a folder that exists"),
         (instructions.main, ["--block", "256"], "invalid choice: 256"),
         (gemm.main, ["--size", "128x256"], "a size is MxNxK, found '128x256'"),

@@ -185,6 +185,8 @@ def main(words: Sequence[str] | None = None) -> int:
     arguments = parsed(parser, words)
     started, machine = time.perf_counter(), kept_machine(arguments.device)
     chosen = [number for number, move in enumerate(moves()) if re.search(arguments.rows, move.name)]
+    if not chosen:
+        parser.error(f"no case has a name like {arguments.rows!r}")
     found = outcomes(arguments.device, chosen, arguments.jobs)
     lines = [f"moves on {getattr(machine, 'description', arguments.device)}: {len(found)} cases", *report(found)]
     lines += ["", *coverage.lines()]

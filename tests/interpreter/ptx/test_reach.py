@@ -222,6 +222,20 @@ def test_two_threads_with_one_flag_are_judged_exactly(data: st.DataObject, place
     assert found <= expected and bool(found) == bool(expected)
 
 
+def test_a_message_tells_no_more_of_a_thread_than_that_has_published() -> None:
+    """Thread 1 hears from 2, and 3 from 1; what thread 0 of the block of 1 stored is not in it."""
+    program = [
+        Data(0, "st"),
+        Send(2, "release", "cta", 0),
+        Wait(1, "acquire", "cta", 0),
+        Send(1, "release", "gpu", 1),
+        Wait(3, "acquire", "gpu", 1),
+        Data(3, "ld"),
+    ]
+    for seed in range(5):
+        assert reported(Machine(2, 3), program, seed) == racing(Machine(2, 3), program) == {(0, 5)}
+
+
 # --- compiled ---
 
 

@@ -42,12 +42,16 @@ slct.u32.s32 %d, 1, 2, %v;
 @%q ld.global.b32 %d, [%o];
 setp.eq.and.u32 %r, %e, 1, %q; selp.b32 %d, 1, 2, %r;
 setp.eq.and.u32 %r|%low, %e, 1, !%q; selp.b32 %d, 1, 2, %low;
+setp.eq.and.u32 %r, %v, 1, %true; selp.b32 %d, 1, 2, %r;
+setp.eq.or.u32 %r, %v, 1, !%true; selp.b32 %d, 1, 2, %r;
+setp.eq.xor.u32 %r, %v, 1, %true; selp.b32 %d, 1, 2, %r;
 and.pred %r, %true, %q; selp.b32 %d, 1, 2, %r;
 not.pred %r, %q; selp.b32 %d, 1, 2, %r;
 prmt.b32 %d, %e, %t, %v;
 shl.b32 %d, %e, %v;
 bfe.u32 %d, %t, %v, 3;
 bfi.b32 %d, %t, %e, 3, %v;
+bfi.b32 %d, %e, %v, 0, 4; and.b32 %d, %d, 0xff;
 add.cc.u32 %x0, %v, %e; addc.u32 %d, %e, %e;
 mov.b32 {%h0, %h1}, %v; setp.eq.f16x2 %low|%r, %v, %t; selp.b32 %d, 1, 2, %r;
 @%low setp.eq.u32 %r, %e, 1; @!%low setp.eq.u32 %r, %v, 1; selp.b32 %d, 1, 2, %r;
@@ -134,6 +138,9 @@ selp.b32 %d, 1, %v, %true;
 @%q mov.u32 %d, 7; mov.u32 %d, 1;
 setp.eq.u32 %r, %e, 2; and.pred %low, %r, %q; selp.b32 %d, 1, 2, %low;
 or.pred %low, %q, %true; selp.b32 %d, 1, 2, %low;
+setp.eq.and.u32 %r, %v, 1, !%true; selp.b32 %d, 1, 2, %r;
+setp.eq.or.u32 %r|%low, %v, 1, %true; selp.b32 %d, 1, 2, %r;
+setp.eq.u32 %r, %e, 2; setp.eq.and.u32 %r, %v, 1, %r; selp.b32 %d, 1, 2, %r;
 lop3.b32 %d, %v, %e, %t, 0xaa;
 prmt.b32 %d, %v, %e, 0x7654;
 // bits that are dropped
@@ -147,6 +154,7 @@ shr.u32 %d, %v, 32;
 st.shared.b8 [%at+1024], %e; ld.shared.b32 %x0, [%at+1024]; bfe.u32 %d, %x0, 0, 8;
 bfi.b32 %d, %e, %v, 0, 32;
 st.shared.b8 [%at+1024], %e; ld.shared.b32 %x0, [%at+1024]; cvt.u32.u8 %d, %x0;
+atom.shared.exch.b32 %x0, [%at+2048], 5; ld.shared.b32 %d, [%at+2048];
 // lanes that take no part
 @!%low bra E; mov.b32 %v, 1; redux.sync.add.u32 %d, %v, 0xffff; E:
 @!%low bra E; shfl.sync.bfly.b32 %d, %e, 1, 31, 0xffff; E:
@@ -183,6 +191,17 @@ def test_what_depends_on_an_unwritten_value_is_told(body: str) -> None:
 @pytest.mark.parametrize("body", HARMLESS)
 def test_what_does_not_depend_on_it_passes(body: str) -> None:
     launch(body)
+
+
+@pytest.mark.parametrize("load", ["ld.shared.b32 %d, [%row+1024];", "ld.volatile.shared.b32 %d, [%row+1024];"])
+@pytest.mark.parametrize("what", ["b32 [%row+1024], %e;", "v2.b32 [%row+1024], {%e, %e};"])
+@pytest.mark.parametrize("how", ["", ".volatile", ".relaxed.cta", ".relaxed.gpu", ".release.cta"])
+def test_strong_stores_write_as_others_do(how: str, what: str, load: str) -> None:
+    if "v2" not in what or how in ("", ".volatile"):
+        launch(f"st{how}.shared.{what} {load}")
+    launch(f"cvt.u64.u32 %z, %row; cvta.shared.u64 %z, %z; st{how}.{what.replace('%row', '%z')} {load}")
+    with pytest.raises(UninitializedError):
+        launch(f"st{how}.shared.{what.replace('+1024', '+1032')} {load}")
 
 
 def test_local_memory_is_told_by_its_name() -> None:
