@@ -7,8 +7,10 @@ optimiser, or code around barriers is miscompiled; an intrinsic that does not ex
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
-from threading import Lock, local
+from threading import Condition, local
 from typing import Any
 
 from tilewright.lang import CompilerBug
@@ -20,8 +22,8 @@ TRIPLE = "nvptx64-nvidia-cuda"
 #: A switch of LLVM's NVPTX back end, which holds for the process: `base + extended index * size` in one instruction.
 SWITCHES = ("-nvptx-mad-wide-opt",)
 #: LLVM reduces strength in loops by making many addresses of one and as many offsets, each of which takes two registers
-#: more, just where products have none to spare. The switch is every back end's, so it is on while PTX is made and no
-#: longer: others in the process may compile for other machines.
+#: more: too many in products that spare none. The switch is every back end's, so it is on while the PTX of such a
+#: product is made and no longer: others in the process compile for other machines.
 NO_STRENGTH_REDUCTION, AS_EVER = "-disable-lsr", "-disable-lsr=0"
 _machines = local()
 
@@ -94,34 +96,45 @@ def parse(text: str, target: Target) -> Any:
     return module
 
 
-class _Emitting:
-    """A context in which loops keep their addresses; threads may be in it together."""
+class _Addresses:
+    """How loops treat addresses, which LLVM knows for a whole process: threads that want it otherwise wait."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self._threads = 0
+        self._changed = Condition()
+        self._threads, self._kept = 0, False
 
-    def __enter__(self) -> None:
-        self._step(1, NO_STRENGTH_REDUCTION)
+    @contextmanager
+    def kept(self, kept: bool) -> Generator[None]:
+        """Make code where each address of a loop has registers of its own, or has not."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._threads == 0 or self._kept == kept)
+            self._set(kept)
+            self._threads += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._threads -= 1
+                if self._threads == 0:
+                    self._set(False)
+                    self._changed.notify_all()
 
-    def __exit__(self, *_: object) -> None:
-        self._step(-1, AS_EVER)
-
-    def _step(self, by: int, switch: str) -> None:
-        """One more thread, or one less: the first sets the switch, and the last sets it back."""
-        binding, _ = llvm()
-        with self._lock:
-            self._threads += by
-            if self._threads == max(by, 0):
-                binding.set_option("", switch)
+    def _set(self, kept: bool) -> None:
+        if kept != self._kept:
+            binding, _ = llvm()
+            binding.set_option("", NO_STRENGTH_REDUCTION if kept else AS_EVER)
+            self._kept = kept
 
 
-_emitting = _Emitting()
+_addresses = _Addresses()
 
 
-def emit(module: Any, target: Target) -> str:
-    """The PTX of an optimised module. Raises CompilerBug when it calls an intrinsic that does not exist."""
-    with _emitting:
+def emit(module: Any, target: Target, keep_addresses: bool = False) -> str:
+    """The PTX of an optimised module, with each address of a loop in registers of its own if they are to be kept.
+
+    Raises CompilerBug when it calls an intrinsic that does not exist.
+    """
+    with _addresses.kept(keep_addresses):
         ptx = str(machine(target)[0].emit_assembly(module))
     # The expression looks at every character of every line, and what it looks for is hardly ever there.
     if "llvm." in ptx and (stray := re.search(r"^.*\bllvm\.\w.*$", ptx, re.MULTILINE)):

@@ -151,7 +151,8 @@ class _Run:
         backend.optimise(parsed, self.target)
         self.timing.add("optimise", start)
         start = perf_counter()
-        self.keep("ptx", backend.emit(parsed, self.target), start)
+        keep_addresses = "keep_addresses" in module.attributes
+        self.keep("ptx", backend.emit(parsed, self.target, keep_addresses), start)
         if self.goes_on("cubin"):
             self.assemble(symbol(module.kernel.name))
 

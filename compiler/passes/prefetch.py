@@ -51,9 +51,10 @@ from ..targets import Target, target_named
 from .carried import end_with
 
 #: The 32-bit registers that the accumulator, the fragments of two steps and the addresses of copies may take together.
-#: Of the 255 that a thread has, the rest is for what an H200's assembler needs beside: with 224 it spills nothing, and
-#: the product of 4096 x 4096 matrices in tiles of 128x128x64 was 1.04 to 1.1 times as fast as without prefetching.
-MOST_REGISTERS = 224
+#: Of the 255 that a thread has, the rest is for what an H200's assembler needs beside. More may be taken where
+#: `Match.lean` holds: nothing is spilled then, and the product of 4096 x 4096 matrices in tiles of 128x128x64 was 1.04
+#: to 1.1 times as fast as without prefetching.
+MOST_REGISTERS, MOST_LEAN = 216, 224
 #: The widest copy, in bytes, and the registers of an address.
 COPY_BYTES, ADDRESS = 16, 2
 
@@ -66,6 +67,8 @@ def prefetch(module: Module) -> bool:
     found = [match for loop in loops if (match := _matched(loop, target_named(name), num_warps)) is not None]
     for match in found:
         _rewrite(match)
+    if any(match.lean for match in found):
+        module.attributes["keep_addresses"] = True
     return bool(found)
 
 
@@ -80,8 +83,9 @@ class Steps:
     firsts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 
-def steps_of(dot: Operation, target: Target, num_warps: int) -> Steps | None:
-    """The steps of a dot whose operands are copied from global memory; None if it is not fit for prefetching."""
+def steps_of(dot: Operation, target: Target, num_warps: int, most: int) -> Steps | None:
+    """The steps of a dot whose operands are copied from global memory; None if it is not fit for prefetching, for one
+    because it takes more registers than `most`."""
     mma = instruction_of(dot, target)
     if mma is None or dot.attributes["instruction"] != "mma" or not is_chain(dot, target):
         return None
@@ -92,7 +96,7 @@ def steps_of(dot: Operation, target: Target, num_warps: int) -> Steps | None:
         return None
     copies = sum(prod(shape_of(each)) * byte_width(element_of(each)) / COPY_BYTES for each in types)
     addresses = ceil(ADDRESS * copies / (WARP_SIZE * num_warps))
-    if _words(dot.result.type) + 2 * (_words(a) + _words(b)) + addresses > MOST_REGISTERS:
+    if _words(dot.result.type) + 2 * (_words(a) + _words(b)) + addresses > most:
         return None
     starts = range(0, shape_of(types[0])[-1], mma.k)
     return Steps((a, b), tuple((_along(rank, axes[0], k), _along(rank, axes[1], k)) for k in starts))
@@ -127,13 +131,18 @@ def _words(type_: Type) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A pipelined loop that is fit: its only wait and dot, what loads the dot's operands, and the dot's steps."""
+    """A pipelined loop that is fit: its only wait and dot, what loads the dot's operands, and the dot's steps.
+
+    lean: whether the loop carries the addresses of its copies, of operands of 16 bits. Then the next round's addresses
+    can have the registers of this round's, and no conversion stands between the fragments and the dot.
+    """
 
     loop: Operation
     wait: Operation
     dot: Operation
     loads: tuple[Operation, Operation]
     steps: Steps
+    lean: bool
 
     @property
     def now(self) -> Value:
@@ -159,8 +168,10 @@ def _matched(loop: Operation, target: Target, num_warps: int) -> Match | None:
     now = loads[0].operands[1]
     if loads[1].operands[1] is not now or any(value.owner is not body for value in (now, *wait.operands)):
         return None
-    steps = steps_of(dot, target, num_warps)
-    return None if steps is None else Match(loop, wait, dot, (loads[0], loads[1]), steps)
+    carried = all(copy is not None and copy.operands[0].owner is body for copy in filled)
+    lean = carried and all(byte_width(element_of(operand.type)) == 2 for operand in dot.operands[:2])
+    steps = steps_of(dot, target, num_warps, MOST_LEAN if lean else MOST_REGISTERS)
+    return None if steps is None else Match(loop, wait, dot, (loads[0], loads[1]), steps, lean)
 
 
 # The new loop
@@ -248,10 +259,8 @@ def _next_round(builder: Builder, match: Match, end: Operation) -> list[Value]:
 def _shared_out(body: Block, match: Match) -> tuple[list[Operation], list[Operation]]:
     """The rest of a body's operations: what does not need the dot, and what comes behind it.
 
-    That is what needs it, and what only the next round needs, such as its addresses: behind the copies from this
-    round's these take the same registers.
+    That is what needs it, and the next round's addresses: behind the copies from this round's.
     """
-    end, coming = body.terminator, body.terminator.operands[match.now.index - 1]
     made = {match.dot.result}
     before: list[Operation] = []
     after: list[Operation] = []
@@ -261,13 +270,14 @@ def _shared_out(body: Block, match: Match) -> tuple[list[Operation], list[Operat
             continue
         needs = any(operand in made for inner in operation.walk() for operand in inner.operands)
         needs = needs or (bool(after) and any(inner.definition.effect is Effect.OTHER for inner in operation.walk()))
-        (after if needs else last if _only_for(operation, end, coming) else before).append(operation)
+        (after if needs else last if match.lean and _advances(operation, body) else before).append(operation)
         made.update(operation.results if needs else ())
     return before, [*after, *last]
 
 
-def _only_for(operation: Operation, end: Operation, but: Value) -> bool:
-    """Whether all that an operation does is to compute what only the end of the body uses, and not `but`."""
-    users = {user for result in operation.results for user, _ in result.uses}
-    pure = operation.definition.effect is Effect.NONE and not operation.regions
-    return pure and users == {end} and but not in operation.results
+def _advances(operation: Operation, body: Block) -> bool:
+    """Whether an operation makes a carried address the next one, by what does not change in the loop."""
+    if operation.name != "add_ptr" or {user for user, _ in operation.result.uses} != {body.terminator}:
+        return False
+    pointer, step = operation.operands
+    return pointer.owner is body and (step.producer is None or step.producer.block is not body)

@@ -18,7 +18,7 @@ from tests.compiler.emulated import launch
 from tests.compiler.kernels import Sample
 from tests.compiler.test_distributed import agrees, broken, gpu_ir, left
 from tests.compiler.test_dot import buffers, emulated, product_sample, ptx_of
-from tests.compiler.test_pipelining import body_of, loop_of, matmul, stage_of
+from tests.compiler.test_pipelining import body_of, loop_of, stage_of
 from tilewright import lang
 from tilewright.bench import cases
 from tilewright.bench.sources import load_kernels
@@ -150,23 +150,36 @@ def test_what_a_loop_holds_for_the_next_round_is_not_taken_apart() -> None:
     assert "mov.b32 \t{" not in inside and "prmt" not in inside and "ldmatrix" in inside
 
 
+def product(tile: tuple[int, int, int], blocks: bool) -> Module:
+    """A product whose loop carries its addresses, or with block pointers, which computes them anew in each round."""
+    case = cases.matmul(4096, 4096, 4096, *tile, blocks=blocks)
+    kernel = getattr(load_kernels("matmul", tilewright, tl), case.kernel)
+    return Sample(kernel, case.arguments, (1, 1, 1), case.constants).module()
+
+
 @pytest.mark.parametrize(
-    ("tile", "num_warps", "wanted"),
+    ("tile", "num_warps", "blocks", "wanted"),
     [
-        ((128, 128, 32), 4, True),
-        ((128, 128, 64), 4, True),
-        ((128, 256, 32), 8, True),
-        ((128, 256, 64), 8, True),
-        ((256, 128, 64), 8, True),
-        ((128, 128, 128), 4, False),
+        ((128, 128, 32), 4, False, True),
+        ((128, 128, 64), 4, False, True),
+        ((128, 256, 32), 8, False, True),
+        ((128, 256, 64), 8, False, True),
+        ((256, 128, 64), 8, False, True),
+        ((128, 128, 128), 4, False, False),
+        ((128, 128, 32), 4, True, True),
+        ((128, 256, 32), 8, True, True),
+        ((128, 128, 64), 4, True, False),
+        ((64, 64, 32), 1, True, False),
     ],
 )
 def test_a_loop_that_needs_too_many_registers_is_left_alone(
-    tile: tuple[int, int, int], num_warps: int, wanted: bool
+    tile: tuple[int, int, int], num_warps: int, blocks: bool, wanted: bool
 ) -> None:
     """What is prefetched has them all: nothing is spilled."""
-    made = compile_module(matmul(*tile), "sm_90a", num_warps, num_stages=3, until="cubin" if wanted else "ttgir")
-    assert is_prefetched(lang.parse_module(str(made.stages["ttgir"]))) == wanted
+    module = product(tile, blocks)
+    made = compile_module(module, "sm_90a", num_warps, num_stages=3, until="cubin" if wanted else "ttgir")
+    ttgir = lang.parse_module(str(made.stages["ttgir"]))
+    assert is_prefetched(ttgir) == wanted and ("keep_addresses" in ttgir.attributes) == (wanted and not blocks)
     assert made.metadata.spills == 0
 
 
@@ -200,7 +213,7 @@ end:
 
 
 def test_loops_of_others_in_the_process_are_compiled_as_ever() -> None:
-    """Strength reduction is off while PTX is made, by however many threads, and then on again."""
+    """Strength reduction is off while the PTX of some products is made, and no longer; other PTX is made without."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
 
@@ -212,9 +225,15 @@ def test_loops_of_others_in_the_process_are_compiled_as_ever() -> None:
     binding.set_option("", "-disable-lsr")
     assert native() != before
     binding.set_option("", "-disable-lsr=0")
+    modules = product((64, 64, 32), True), product((64, 64, 32), False)
+
+    def made(number: int) -> str:
+        return str(compile_module(modules[number % 2], "sm_90a", 4, num_stages=3, until="ptx").stages["ptx"])
+
+    alone = made(0), made(1)
     with ThreadPoolExecutor(4) as threads:
-        made = [*threads.map(lambda _: ptx_of(product_sample(np.float16, np.float32, (64, 64, 128), 32)), range(8))]
-    assert len(set(made)) == 1 and native() == before
+        assert [*threads.map(made, range(16))] == [*alone] * 8
+    assert native() == before
 
 
 @pytest.mark.parametrize(
