@@ -22,12 +22,16 @@ Threads = NDArray[np.intp]
 
 
 class _Wait(NamedTuple):
-    """Threads that wait at barriers: the basic block, the instruction, the threads, and the barrier's key of each."""
+    """Threads that wait at barriers: the basic block, the instruction, the threads, and the barrier's key of each.
+
+    `counts`: whether they come back to the instruction, for how many of the arrivals brought a predicate that holds.
+    """
 
     number: int
     site: Site
     threads: Threads
     keys: Threads
+    counts: bool
 
     def only(self, chosen: NDArray[np.bool_]) -> _Wait:
         """Some of the threads."""
@@ -42,6 +46,10 @@ class Barriers:
         keys = frame.blocks * BARRIERS
         self._arrived = np.zeros(keys, np.int64)
         self._wanted = np.zeros(keys, np.int64)  # 0: all threads of the block that have not exited
+        self._holds = np.zeros(keys, np.int64)  # of the arrivals, those whose predicate holds
+        self._kinds = np.zeros(keys, np.int64)  # 1 more than whether the arrivals bring predicates
+        self._counted = np.zeros((2, frame.count), np.int64)
+        self._back = np.zeros(frame.count, np.bool_)
         self._waits: list[_Wait] = []
         self._arrivals: list[Arrival] = []
 
@@ -56,8 +64,8 @@ class Barriers:
             yield number, np.sort(np.concatenate([wait.threads for wait in self._waits if wait.number == number]))
 
     def state(self) -> tuple[Array, ...]:
-        """Of each barrier how many have arrived, and how many must."""
-        return self._arrived, self._wanted
+        """Of each barrier how many have arrived, how many must, and what they brought."""
+        return self._arrived, self._wanted, self._holds
 
     def describe(self, thread: int) -> str:
         """How many have arrived at the barrier where a thread waits, of how many, and who never will."""
@@ -78,8 +86,24 @@ class Barriers:
             self._frame.watch.order.whole()
         return whole
 
-    def arrive(self, site: Site, number: int, index: Index, barrier: Array, wanted: Array, stays: bool) -> None:
-        """Threads arrive at the barriers of their numbers; with `stays` they wait there, at basic block `number`."""
+    def come_back(self, index: Index) -> tuple[Threads, NDArray[np.bool_]]:
+        """The threads, and which of them a barrier has let go that counted predicates. These come but once."""
+        threads = self._frame.indices(index)
+        back = self._back[threads]
+        self._back[threads] = False
+        return threads, back
+
+    def counted(self, threads: Threads) -> NDArray[np.int64]:
+        """Of the barrier that let threads go last: the arrivals whose predicate held, and all: [2, threads]."""
+        return self._counted[:, threads]
+
+    def arrive(
+        self, site: Site, index: Index, barrier: Array, wanted: Array, stays: bool, brought: Array | None = None
+    ) -> None:
+        """Threads arrive at the barriers of their numbers; with `stays` they wait there, in the instruction's block.
+
+        brought: predicates, of which the barrier counts those that hold.
+        """
         frame = self._frame
         threads = frame.indices(index)
         beyond = barrier >= BARRIERS
@@ -94,9 +118,15 @@ class Barriers:
             at = int(np.argmax(differs))
             what = f"`{site.instruction.opcode}` for {int(wanted[at])} threads, others wait there for another number"
             raise site.fault(BarrierError, what, frame, int(threads[at]))
-        self._wanted[keys] = wanted
+        kind = 1 if brought is None else 2
+        if (mixed := (self._kinds[keys] + kind == 3)).any():
+            what = f"`{site.instruction.opcode}`, where others wait that bring {'no ' * (kind - 1)}predicates"
+            raise site.fault(BarrierError, what, frame, int(threads[np.argmax(mixed)]))
+        self._wanted[keys], self._kinds[keys] = wanted, kind
+        if brought is not None:
+            np.add.at(self._holds, keys, brought)
         if stays:
-            self._waits.append(_Wait(number, site, threads, keys))
+            self._waits.append(_Wait(site.block, site, threads, keys, brought is not None))
         elif frame.watch is not None:
             self._arrivals.append(Arrival(keys, frame.watch.order.known(threads)))
         self._release()
@@ -112,15 +142,20 @@ class Barriers:
         done = (self._arrived > 0) & (self._arrived >= np.where(self._wanted > 0, self._wanted, alive))
         if not done.any():
             return
-        self._arrived[done] = 0
-        self._wanted[done] = 0
+        found = np.array((self._holds, self._arrived))
+        for each in (self._arrived, self._wanted, self._holds, self._kinds):
+            each[done] = 0
         freed = [wait.only(done[wait.keys]) for wait in self._waits]
         self._waits = [rest for wait in self._waits if len((rest := wait.only(~done[wait.keys])).threads)]
         freed = [wait for wait in freed if len(wait.threads)]
         self._check_warps(freed)
         self._order(done, freed)
         for wait in freed:
-            self._machine.leave(wait.number, wait.threads)
+            if wait.counts:
+                self._counted[:, wait.threads], self._back[wait.threads] = found[:, wait.keys], True
+                self._machine.go(wait.number, wait.threads)
+            else:
+                self._machine.leave(wait.number, wait.threads)
 
     def _order(self, done: NDArray[np.bool_], freed: list[_Wait]) -> None:
         """What threads did before their barrier comes before what others do behind it."""

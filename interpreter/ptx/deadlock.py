@@ -33,9 +33,11 @@ class _Group(NamedTuple):
 
 
 def deadlock(machine: Machine) -> BarrierError:
-    """Every thread that has not exited waits: the places, first of those that poll, those of most threads first."""
+    """Every thread that has not exited waits: the places, first of those that poll and of what is known of what for,
+    those of most threads first."""
     frame, waiting, polling = machine.frame, list(_waiting(machine)), list(_polling(machine))
-    groups = [group for part in (polling, waiting) for group in sorted(part, key=lambda each: -len(each.threads))]
+    polling.sort(key=lambda each: (not each.what, -len(each.threads)))
+    groups = [*polling, *sorted(waiting, key=lambda each: -len(each.threads))]
     lines = [f"  {place(frame.program.location_of(group.instruction))}: {_told(frame, group)}" for group in groups]
     what = "\n".join(["every thread that has not exited waits for others", *lines]) + _later(frame)
     return BarrierError(what, frame.program.location_of(groups[0].instruction))

@@ -113,6 +113,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"shape": None}, "shape is a tuple of integers, found None", ""),
     ({"shape": np.ones((2, 2), int)}, "shape is a tuple of integers, found array", ""),
     ({"shape": np.array(64)}, "shape is a tuple of integers, found array.64.", ""),
+    ({"shape": frozenset((64, 32))}, "shape is a tuple of integers, found frozenset", ""),
+    ({"box": {64: 1, 8: 2}.keys()}, "box is a tuple of integers, found dict_keys", ""),
     ({"shape": {64: 1, 32: 2}}, "shape is a tuple of integers, found {64: 1", ""),
     ({"shape": (64, 0)}, "dimension 1 has 1 to 2..32 elements, found 0", ""),
     ({"shape": (-64, 32)}, "dimension 0 has 1 to 2..32 elements, found -64", ""),

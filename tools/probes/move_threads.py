@@ -114,10 +114,25 @@ def _barriers() -> Iterator[Move]:
             body = f"setp.lt.u32 %p0, %t, 32; @!%p0 bra TAKE; st.shared.b32 [%s], %t; {opcode} 2, 64; bra END; TAKE:"
             body += f" {wait} 2, 64; ld.shared.b32 %x4, [%s+{-32 * SPAN}]; {put('%x4')} END:"
             yield Move(opcode, body, _second_warp)
+        for opcode in opcodes(base, f"{base}[.cta].red"):
+            yield from _counted(opcode)
     exchange = _EXCHANGE.format("bar.warp.sync 0xffffffff;", 5, put("%x8"))
     yield Move("bar.warp.sync", exchange, other_by(5))
     yield Move("bar.warp.sync", _halves(), _lower_half, "half a warp")
     yield from _cluster_barriers()
+
+
+def _counted(opcode: str) -> Iterator[Move]:
+    """How many predicates hold, whether all do, whether one does, at a barrier of all threads."""
+    popc = ".popc" in opcode
+    for operands, low, sign in product(("0", "1, 64", "%x9, %x10"), (0, 40, THREADS), ("", "!")):
+        body = f"add.u32 %x9, %z, 3; add.u32 %x10, %z, 64; setp.lt.u32 %p1, %t, {low};"
+        body += (
+            f" {opcode} {'%x8' if popc else '%p2'}, {operands}, {sign}%p1;{'' if popc else ' selp.b32 %x8, 1, 2, %p2;'}"
+        )
+        holds = THREADS - low if sign else low
+        found = holds if popc else 2 - (holds == THREADS if ".and" in opcode else holds > 0)
+        yield Move(opcode, body + put("%x8"), column(0, lambda read, t, found=found: found), f"{operands}, {sign}{low}")
 
 
 def _halves() -> str:

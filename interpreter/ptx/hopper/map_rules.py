@@ -6,6 +6,7 @@ What an H200's driver takes and refuses was compared with these rules by `tools.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from math import prod
 from numbers import Integral
 from typing import Any, NamedTuple, NoReturn, cast
@@ -115,7 +116,7 @@ def _meant(text: str, known: Sequence[str]) -> str:
 
 
 def _integers(field: str, value: Any) -> tuple[int, ...]:
-    listed = isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping, set))
+    listed = isinstance(value, Collection) and not isinstance(value, (str, bytes, Mapping, AbstractSet))
     if not listed or getattr(cast("Any", value), "ndim", 1) != 1:
         hint = f"write ({value},)" if _is_integer(value) else ""
         refuse(f"{field} is a tuple of integers, found {_shown(value)}", hint)

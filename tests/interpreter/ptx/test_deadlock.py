@@ -63,7 +63,7 @@ def test_polls_are_named_with_what_they_find() -> None:
 def test_who_polls_for_the_others() -> None:
     body = "L: bar.sync 0; @%one ld.relaxed.gpu.global.u32 %v, [%p]; @%one st.shared.u32 [%at], %v; bar.sync 0;"
     lines = told(body + "ld.shared.u32 %v, [%at]; setp.eq.u32 %q, %v, 0; @%q bra L; ret;").splitlines()
-    assert sorted(line.split(":1: ", 1)[1] for line in lines[1:]) == [
+    assert [line.split(":1: ", 1)[1] for line in lines[1:]] == [
         "1 thread polls by `ld.relaxed.gpu.global.u32`: thread (0, 0, 0) of block (0, 0, 0); element 0 of a (int32, "
         "shape (4,)) is 0",
         "63 threads go along with polls by `ld.relaxed.gpu.global.u32`, for example thread (1, 0, 0) of block "

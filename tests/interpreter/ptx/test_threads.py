@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.interpreter.ptx.programs import evaluate, run
+from tilewright.interpreter import Options, UninitializedError
 from tilewright.interpreter.ptx import BarrierError
 
 START = """
@@ -18,9 +19,9 @@ ld.param.u64 %a, [a]; mul.wide.u32 %o, %i, 4; add.u64 %o, %a, %o;
 PUT = "st.global.u32 [%o], %x;"
 
 
-def outputs(body: str, grid: int = 2, block: int = 64) -> list[int]:
+def outputs(body: str, grid: int = 2, block: int = 64, seed: int = 0) -> list[int]:
     out = np.full(grid * block, 0xDEAD, np.uint32)
-    run(START + body, out, grid=grid, block=block)
+    run(START + body, out, grid=grid, block=block, options=Options(seed=seed))
     return out.tolist()
 
 
@@ -126,6 +127,53 @@ def test_named_barriers_with_counts() -> None:
         barrier.sync.aligned %n, 128; ld.shared.u32 %x, [%z]; st.global.u32 [%o], %x;
     """
     assert outputs(body, block=128) == [i + 64 if i % 128 < 64 else 0xDEAD for i in range(256)]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("base", ["bar", "barrier"])
+def test_barriers_count_predicates(base: str, seed: int) -> None:
+    """Of all threads of a block, though their warps come at different times; in the next round of others."""
+    body = f"""
+        .reg .b32 %c, %n, %all; .reg .pred %in, %some, %every; shr.u32 %y, %t, 5; mov.u32 %c, 0; mov.u32 %x, 0;
+    WORK:
+        setp.ge.u32 %p, %c, %y; @%p bra READY; add.u32 %c, %c, 1; bra WORK;
+    READY:
+        mov.u32 %c, 0;
+    ROUND:
+        setp.le.u32 %in, %t, %c;
+        {base}.red.popc.u32 %n, 1, %in; {base}.cta.red.or.pred %some, 1, 128, !%in; {base}.red.and.pred %every, 1, %in;
+        mad.lo.u32 %x, %x, 7, %n; selp.u32 %n, 3, 5, %some; add.u32 %x, %x, %n; selp.u32 %n, 11, 13, %every;
+        add.u32 %x, %x, %n; add.u32 %c, %c, 63; setp.lt.u32 %p, %c, 190; @%p bra ROUND;
+    """
+    want = 0
+    for last in (0, 63, 126, 189):
+        holds = min(last + 1, 128)
+        want = want * 7 + holds + (3 if holds < 128 else 5) + (11 if holds == 128 else 13)
+    assert outputs(body + PUT, block=128, seed=seed) == [want] * 256
+
+
+def test_barriers_that_count_some_threads() -> None:
+    """Those that have exited bring nothing; of a number of threads these are counted; what is unwritten is told."""
+    counted = "setp.ge.u32 %p, %t, 32; @%p exit; bar.red.popc.u32 %x, 0, !%p;" + PUT
+    assert outputs(counted) == [32 if i % 64 < 32 else 0xDEAD for i in range(128)]
+    halves = "shr.u32 %y, %t, 6; setp.ge.u32 %p, %t, 80; barrier.red.popc.u32 %x, %y, 64, %p;" + PUT
+    assert outputs(halves, block=128) == [0 if i % 128 < 64 else 48 for i in range(256)]
+    with pytest.raises(BarrierError, match="`bar.sync`, where others wait that bring predicates"):
+        outputs("setp.lt.u32 %p, %t, 32; @%p bra A; bar.red.popc.u32 %x, 0, %p; bra E; A: bar.sync 0; E: ret;")
+    with pytest.raises(UninitializedError):
+        outputs(".reg .pred %none; bar.red.popc.u32 %x, 0, %none;" + PUT)
+    with pytest.raises(BarrierError, match="every thread that has not exited waits"):
+        outputs("bar.red.popc.u32 %x, 0, 96, 1;" + PUT)
+
+
+def test_what_barriers_count_is_ordered() -> None:
+    """What threads stored before is there behind."""
+    body = """
+        .shared .b32 s[128]; shl.b32 %z, %t, 2; mov.u32 %m, s; add.u32 %z, %m, %z; st.shared.u32 [%z], %i;
+        setp.eq.u32 %p, %t, 5; bar.red.or.pred %p, 0, %p; @!%p exit;
+        xor.b32 %z, %t, 127; shl.b32 %z, %z, 2; add.u32 %z, %m, %z; ld.shared.u32 %x, [%z];
+    """
+    assert outputs(body + PUT, block=128) == [i ^ 127 for i in range(256)]
 
 
 def test_exited_threads_are_not_waited_for() -> None:
