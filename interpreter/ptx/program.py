@@ -141,14 +141,14 @@ class Program:
     def address_of(self, variable: Variable, generic: bool = False) -> int:
         """The address of a variable in its space, or as a generic address."""
         if variable in self._data:
-            return int(self._data[variable].ctypes.data)
-        if variable in self._parameters:
+            space, offset = variable.space, int(self._data[variable].ctypes.data)
+        elif variable in self._parameters:
             space, offset = "param", self._parameters[variable]
         elif variable.space == "shared":
             space, offset = "shared", self._shared.offsets[variable]
         else:
             space, offset = "local", self._local.offsets[variable]
-        return offset + (WINDOWS[space] if generic else 0)
+        return offset + (WINDOWS.get(space, 0) if generic else 0)
 
     def _fill_pointers(self) -> None:
         for variable, data in self._data.items():

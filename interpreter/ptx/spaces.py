@@ -1,8 +1,8 @@
 """The state spaces: where the bytes of an address are, and what is wrong with an address that has none.
 
-Generic addresses are the real ones for global memory; shared, local and parameter memory have windows far above any
-real address. Every access resolves its addresses to elements of typed views (`Cells`) before anything is touched.
-`load`, `store` and `update` are the ways to memory: what is checked and counted about an access, they see.
+Generic addresses are the real ones for global memory; the other spaces have windows far above any real address. Every
+access resolves its addresses to elements of typed views (`Cells`) before anything is touched. `load`, `store` and
+`update` are the ways to memory: what is checked and counted about an access, they see.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .types import Array
 if TYPE_CHECKING:
     from .site import Site
 
-WINDOWS = {"shared": 0x7D00_0000_0000_0000, "local": 0x7E00_0000_0000_0000, "param": 0x7F00_0000_0000_0000}
+WINDOWS = {space: (0x7D + number) << 56 for number, space in enumerate(("shared", "local", "param", "const"))}
 """Where the generic addresses of a space begin."""
 
 _SPAN = np.uint64(56)
@@ -67,9 +67,9 @@ class Rows:
 
 
 def window_of(addresses: Array) -> Array:
-    """Which window a generic address lies in: 0 shared, 1 local, 2 parameters, 3 global."""
+    """Which window a generic address lies in, as a place in `WINDOWS`; global memory is behind them all."""
     top = (addresses >> _SPAN).astype(np.int64) - 0x7D
-    return np.where((top >= 0) & (top < 3), top, 3)
+    return np.where((top >= 0) & (top < len(WINDOWS)), top, len(WINDOWS))
 
 
 def in_shared(site: Site, frame: Frame, index: Index, addresses: Array) -> Array:

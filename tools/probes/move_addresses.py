@@ -18,8 +18,6 @@ _NEAR = {
 }  # fmt: skip
 """PTX that puts an address in a state space into %d20: of the thread's bytes, of constants, of a tensor map."""
 _NEEDS = {"const": frozenset({"constant"}), "param": frozenset({"tensor"})}
-_APART = {"global", "shared", "local"}
-"""State spaces that no other one is part of."""
 _LOAD = {"param": "ld.param::entry.b32", "const": "ld.const.b32"}
 
 
@@ -47,13 +45,12 @@ def _constant(read: Octets, out: Octets) -> None:
 
 
 def _spaces() -> Iterator[Move]:
-    """Whether an address lies in a space; where the ISA leaves it open, hardware says."""
+    """Whether an address lies in a space; on hardware parameters lie in global memory, constants do not."""
     for opcode, root in product(opcodes("isspacep", ""), _NEAR):
         space = opcode.removeprefix("isspacep.")
         body = f"{_NEAR[root]} cvta.{root}.u64 %d21, %d20; {opcode} %p0, %d21; selp.b32 %x5, 1, 0, %p0; {put('%x5')}"
-        decided = _root(space) == root or {root, _root(space)} <= _APART
-        inside = int(_root(space) == root)
-        want = column(0, lambda read, t, inside=inside: inside) if decided else None
+        inside = int(_root(space) == root or (space, root) == ("global", "param"))
+        want = column(0, lambda read, t, inside=inside: inside)
         yield Move(opcode, body, want, f"of {root}", needs=_NEEDS.get(root, frozenset()))
     for space in ("shared::cta", "shared::cluster", "shared"):
         body = "cvt.u64.u32 %d20, %s; cvta.shared.u64 %d21, %d20; xor.b32 %x4, %w, 1; mapa.u64 %d22, %d21, %x4;"

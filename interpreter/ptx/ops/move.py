@@ -86,9 +86,13 @@ def cvta_to(m: Modifiers) -> Kernel:
 
 @pure(f"isspacep.<space:{_SPACES}>", "pred <- u64", "move")
 def isspacep(m: Modifiers) -> Kernel:
-    """Whether a generic address lies in a space; `shared::cluster` has the memory of the cluster's other blocks too."""
+    """Whether a generic address lies in a space; `shared::cluster` has the memory of the cluster's other blocks too.
+
+    Constants are in a window of their own, parameters in global memory, as an H200 has it.
+    """
     space = m["space"].partition("::")[0]
-    number = list((*WINDOWS, "global")).index(space if space in WINDOWS else "global")
+    names = [*WINDOWS, "global"]
+    inside = [name == space or (space, name) == ("global", "param") for name in names]
     if space != "shared" or m["space"] == "shared::cluster":
-        return lambda x: window_of(x) == number
-    return lambda x: (window_of(x) == number) & (x >> np.uint64(REMOTE) & np.uint64(OFFSET) == 0)
+        return lambda x: np.array(inside)[window_of(x)]
+    return lambda x: (window_of(x) == names.index("shared")) & (x >> np.uint64(REMOTE) & np.uint64(OFFSET) == 0)
