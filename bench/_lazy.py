@@ -10,9 +10,17 @@ from typing import Any
 System = tuple[ModuleType, ModuleType]
 
 
+def _peer(name: str) -> ModuleType:
+    """A module of a peer's. Raises ImportError where it is missing, with what to install."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{error}; measuring beside peers needs them: pip install torch triton==3.6.0") from None
+
+
 def torch_module() -> ModuleType:
     """torch. Raises ImportError where it is missing."""
-    return importlib.import_module("torch")
+    return _peer("torch")
 
 
 def systems(*, interpret: bool) -> dict[str, System]:
@@ -21,7 +29,7 @@ def systems(*, interpret: bool) -> dict[str, System]:
     Raises ImportError where Triton is missing, and RuntimeError where TRITON_INTERPRET, which it reads when it is
     imported, says otherwise.
     """
-    names = {name: (importlib.import_module(name), f"{name}.language") for name in ("tilewright", "triton")}
+    names = {name: (_peer(name), f"{name}.language") for name in ("tilewright", "triton")}
     if names["triton"][0].knobs.runtime.interpret != interpret:
         raise RuntimeError(
             f"Triton's interpreter is {'off' if interpret else 'on'}; set TRITON_INTERPRET={interpret:d}"
@@ -40,4 +48,4 @@ def triton_compiler() -> Any:
         "ir": "triton._C.libtriton",
         "make_backend": "triton.compiler.compiler",
     }
-    return SimpleNamespace(**{name: getattr(importlib.import_module(at), name) for name, at in places.items()})
+    return SimpleNamespace(**{name: getattr(_peer(at), name) for name, at in places.items()})

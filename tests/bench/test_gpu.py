@@ -177,6 +177,18 @@ def test_a_run_prints_and_keeps_rows_case_by_case(
     assert len(printed) == 6 and printed[0].startswith("case") and printed[1].startswith("vector add 600")
 
 
+def test_a_missing_peer_is_told_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    monkeypatch.setattr("tilewright.bench._lazy.importlib.import_module", missing)
+    assert gpu.main([]) == 2
+    words = "No module named 'torch'; measuring beside peers needs them: pip install torch triton==3.6.0"
+    assert capsys.readouterr().err == f"error: {words}\n"
+
+
 def test_without_torch_or_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def missing() -> Any:
         raise ImportError("No module named 'torch'")
