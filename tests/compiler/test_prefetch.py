@@ -72,6 +72,23 @@ def talking_sample(kernel: Any) -> Sample:
     return Sample(kernel, (a, b, np.zeros((16, 16), np.float32), 4), (1, 1, 1), {})
 
 
+@tilewright.jit
+def columns(a, b, c, K: tl.constexpr, STEP: tl.constexpr):
+    """`c = a @ b`, in steps along K, `b` with its columns one behind the other."""
+    i, j, k = tl.arange(0, 32), tl.arange(0, 32), tl.arange(0, STEP)
+    acc = tl.zeros((32, 32), c.dtype.element_ty)
+    for r in range(0, K, STEP):
+        x = tl.load(a + i[:, None] * K + (r + k)[None, :])
+        y = tl.load(b + (r + k)[:, None] + j[None, :] * K)
+        acc = tl.dot(x, y, acc, out_dtype=c.dtype.element_ty)
+    tl.store(c + i[:, None] * 32 + j[None, :], acc)
+
+
+def product_by_columns(kind: Any, result: Any, depth: int, step: int) -> Sample:
+    a, b, c = product_sample(kind, result, (32, 32, depth), step).arguments
+    return Sample(columns, (a, b.T.copy(), c), (1, 1, 1), {"K": depth, "STEP": step})
+
+
 #: (type of the operands, of the result, elements of K in an instruction, precision).
 ROWS = (
     (np.float16, np.float32, 16, "ieee"),
@@ -113,10 +130,25 @@ def test_every_trip_count_and_number_of_steps_gives_the_same_bits(row: tuple[Any
     kind, result, depth, precision = row
     for steps, stages, rounds in ((1, 3, 4), (2, 2, 1), (2, 3, 2), (2, 4, 3), (4, 3, 5), (4, 2, 4)):
         step = depth * steps
-        case = product_sample(kind, result, (32, 32, rounds * step), step, precision)
+        if kind is np.int8:  # whose rows are loaded byte by byte
+            case = product_by_columns(kind, result, rounds * step, step)
+        else:
+            case = product_sample(kind, result, (32, 32, rounds * step), step, precision)
         made = emulated(case, "sm_90a", 4, stages)
         assert made.tobytes() == emulated(case, "sm_90a", 4, 1).tobytes(), (steps, stages, rounds)
         assert is_prefetched(stage_of(case.module(), stages))
+
+
+@pytest.mark.parametrize("kind, result", [(np.int8, np.int32), (ml_dtypes.float8_e5m2, np.float32)])
+def test_integers_that_are_loaded_byte_by_byte_are_left_alone(kind: Any, result: Any) -> None:
+    """Rows of 8 bits are no words along K, columns are; of floats the assembler makes 16 bits, which takes its time."""
+    rows, by_columns = product_sample(kind, result, (32, 32, 128), 64), product_by_columns(kind, result, 128, 64)
+    assert is_prefetched(stage_of(by_columns.module(), 3))
+    assert is_prefetched(stage_of(rows.module(), 3)) == (kind is not np.int8)
+    assert emulated(rows, "sm_90a", 4, 3).tobytes() == emulated(by_columns, "sm_90a", 4, 3).tobytes()
+    if kind is np.int8:
+        a, b, _ = rows.arguments
+        assert np.array_equal(emulated(rows, "sm_90a", 4, 3), a.astype(np.int32) @ b.astype(np.int32))
 
 
 @pytest.mark.parametrize("num_warps", [1, 2, 8])
