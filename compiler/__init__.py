@@ -25,6 +25,7 @@ if typing.TYPE_CHECKING:  # imported when first asked for (_lazy.py), since a ke
     from .cubin import resources
     from .not_lowered import NOT_LOWERED
     from .nvjitlink import assemble
+    from .occupancy import assemble_kernel
     from .pipeline import ROUNDING_PASSES
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Target",
     "UnknownTarget",
     "assemble",
+    "assemble_kernel",
     "compile_module",
     "resources",
 ]

@@ -14,6 +14,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "cubin": ("resources",),
     "not_lowered": ("NOT_LOWERED",),
     "nvjitlink": ("assemble",),
+    "occupancy": ("assemble_kernel",),
     "pipeline": ("ROUNDING_PASSES",),
 }
 

@@ -14,10 +14,10 @@ from tilewright.lang import CompilerBug, Module
 
 from . import backend
 from .clone import clone_module
-from .cubin import Resources, resources
+from .cubin import Resources
 from .errors import BadOption
 from .lower.kernel import lower, symbol
-from .nvjitlink import assemble
+from .occupancy import PARTITION_REGISTERS, PARTITIONS, assemble_kernel
 from .passes.contract import contract
 from .passes.trees import Tree, recorded
 from .pipeline import GPU_PASSES, TILE_PASSES, Hook, Timing, run_passes
@@ -28,7 +28,7 @@ WARPS = (1, 2, 4, 8, 16, 32)
 #: How many registers a thread may be held to. The assembler makes few into the least that it can do with, 24 or so.
 MAX_REGISTERS = range(8, 256)
 #: What a block has for all of its threads, on every target.
-BLOCK_REGISTERS = 65536
+BLOCK_REGISTERS = PARTITIONS * PARTITION_REGISTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +154,13 @@ class _Run:
         keep_addresses = "keep_addresses" in module.attributes
         self.keep("ptx", backend.emit(parsed, self.target, keep_addresses), start)
         if self.goes_on("cubin"):
-            self.assemble(symbol(module.kernel.name))
+            shared = module.attributes.get("shared", 0)
+            assert isinstance(shared, int)
+            self.assemble(symbol(module.kernel.name), shared)
 
-    def assemble(self, name: str) -> None:
+    def assemble(self, name: str, dynamic_shared: int) -> None:
         start = perf_counter()
-        made = assemble(name, self.stages["ptx"], self.target.name)
-        self.keep("cubin", made.cubin, start)
-        self.used = resources(made.cubin, name, made.log)
+        cubin, self.used = assemble_kernel(name, self.stages["ptx"], self.target.name, dynamic_shared)
+        self.keep("cubin", cubin, start)
         if self.used.registers == 0:
             raise CompilerBug(f"the cubin of {name} does not say how many registers it uses")

@@ -23,13 +23,16 @@ class Needs:
 class Target:
     """One generation: its name for LLVM and the assembler, its compute capability times ten, its PTX version times ten.
 
-    `shared_bytes` is the shared memory that one block may use.
+    `shared_bytes` is the shared memory that one block may use. A multiprocessor holds `resident_threads` threads and
+    `resident_blocks` blocks at a time.
     """
 
     name: str
     sm: int
     ptx: int
     shared_bytes: int
+    resident_threads: int
+    resident_blocks: int
 
     def meets(self, needs: Needs) -> bool:
         """Whether everything that `needs` names is there."""
@@ -42,13 +45,13 @@ class Target:
 
 
 _ROWS = (
-    Target("sm_80", 80, 88, 166_912),
-    Target("sm_86", 86, 88, 101_376),
-    Target("sm_89", 89, 88, 101_376),
-    Target("sm_90a", 90, 88, 232_448),
-    Target("sm_100a", 100, 88, 232_448),
-    Target("sm_103a", 103, 88, 232_448),
-    Target("sm_120a", 120, 88, 101_376),
+    Target("sm_80", 80, 88, 166_912, 2048, 32),
+    Target("sm_86", 86, 88, 101_376, 1536, 16),
+    Target("sm_89", 89, 88, 101_376, 1536, 24),
+    Target("sm_90a", 90, 88, 232_448, 2048, 32),
+    Target("sm_100a", 100, 88, 232_448, 2048, 32),
+    Target("sm_103a", 103, 88, 232_448, 2048, 32),
+    Target("sm_120a", 120, 88, 101_376, 1536, 24),
 )
 
 #: Every target by its name.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tilewright.compiler import assemble, compile_module, resources
+from tilewright.compiler import assemble_kernel, compile_module
 from tilewright.lang import Module
 
 from .errors import OptionError
@@ -40,7 +40,7 @@ def compile_to_ptx(module: Module, target: str, options: CompileOptions) -> tupl
     return dict(made.stages), facts
 
 
-def assemble_ptx(name: str, ptx: str, target: str) -> tuple[bytes, dict[str, int]]:
+def assemble_ptx(name: str, ptx: str, target: str, dynamic_shared: int) -> tuple[bytes, dict[str, int]]:
     """The cubin, and what the kernel uses. Raises NoAssembler and AssemblerError."""
-    made = assemble(name, ptx, target)
-    return made.cubin, asdict(resources(made.cubin, name, made.log))
+    cubin, used = assemble_kernel(name, ptx, target, dynamic_shared)
+    return cubin, asdict(used)
