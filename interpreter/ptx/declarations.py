@@ -131,6 +131,8 @@ def _initial_bytes(
         pointers.append((at, *_address(cursor, lookup)))
         return bytes(shape.unit)
     if token.kind == "float" or cursor.following().kind == "float":
+        if shape.unit > 8:
+            cursor.fail(f"an integer of {8 * shape.unit} bits cannot begin as a float")
         negative = cursor.accept("-") is not None
         value = float_bits(cursor.take().text, TYPES[shape.type].bits)
         sign = 1 << (8 * shape.unit - 1)

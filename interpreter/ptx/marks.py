@@ -1,6 +1,6 @@
 """Which bytes of registers are marked, and how an instruction passes marks on.
 
-A mark is 0, or 256 times the number of an origin plus a bit for each marked byte of the register. Most instructions
+A mark is 0, or 2**16 times the number of an origin plus a bit for each marked byte of the register. Most instructions
 mark all of their result where any byte of an operand is marked. Those that only carry bytes keep them apart: moves,
 packed (`x2`) arithmetic lane by lane, conversions that read the low part of a register, and what is in `bytewise`.
 """
@@ -20,7 +20,9 @@ from .types import TYPES
 Marks = NDArray[np.uint32]
 """For each thread of a frame its mark."""
 
-BYTES = np.uint32(0xFF)
+ORIGIN = 16
+"""The bits of a mark below the number of its origin: one for each byte of the widest register."""
+BYTES = np.uint32((1 << ORIGIN) - 1)
 _PACKED = re.compile(r"\.(?:u16|s16|f16|bf16|f32|e4m3|e5m2)x2\b")
 
 
@@ -30,10 +32,10 @@ def full(bits: int) -> np.uint32:
 
 
 def of_octets(octets: NDArray[np.bool_], origin: int) -> Marks:
-    """Marks of the bytes that are set in each row, all beyond the eighth counted as that."""
+    """Marks of the bytes that are set in each row."""
     found = np.zeros(len(octets), np.uint32)
     for number, column in enumerate(octets.T):
-        found |= np.where(column, np.uint32(1 << min(number, 7)), np.uint32(0))
+        found |= np.where(column, np.uint32(1 << number), np.uint32(0))
     return np.where(found != 0, found | np.uint32(origin), np.uint32(0))
 
 
@@ -100,10 +102,10 @@ def _halves(target: Register, low: Marks, high: Marks) -> Marks:
 
 
 def bits_read(opcode: str, modifiers: Modifiers) -> int:
-    """How many low bits of its operands an instruction looks at, 64 for all: the type of a store or conversion."""
+    """How many low bits of its operands an instruction looks at, 128 for all: the type of a store or conversion."""
     name = {"st": "type", "cvt": "atype"}.get(opcode.partition(".")[0], "")
     found = TYPES.get(modifiers.get(name, ""))
-    return 64 if found is None else found.bits
+    return 8 * ORIGIN if found is None else found.bits
 
 
 def parts_of(operand: Operand) -> tuple[Operand, ...]:

@@ -82,6 +82,8 @@ class Site:
     def _special(self, operand: Special, type_: PtxType) -> Read:
         if operand.name not in SPECIALS:
             self.fail(f"unknown register `{operand.name}`")
+        if type_.bits > 64:
+            self.fail(f"`{operand.name}` has no {type_.bits} bits")
         found = reader_of(operand.name)
         return lambda frame, index: resized(found(frame, index), type_.bits)
 
@@ -101,7 +103,7 @@ class Site:
             if type_.kind == "p":
                 return int(operand.value != 0)
             return int(operand.value) & ((1 << type_.bits) - 1)
-        if type_.bits < 16 or type_.kind in "us" or type_.lanes > 1:
+        if not 16 <= type_.bits <= 64 or type_.kind in "us" or type_.lanes > 1:
             self.fail(f"`{self.instruction.opcode}` needs an integer, found a float")
         if operand.kind == "decimal":
             return float_bits(repr(operand.value), type_.bits)
@@ -141,8 +143,8 @@ def _bits(width: int) -> str:
 
 
 def _constant(value: int, type_: PtxType) -> Read:
-    bits = np.array([value & ((1 << type_.bits) - 1)], np.uint64).astype(CARRIERS[type_.bits])
-    bits.flags.writeable = False
+    octets = (value & ((1 << type_.bits) - 1)).to_bytes(CARRIERS[type_.bits].itemsize, "little")
+    bits = np.frombuffer(octets, CARRIERS[type_.bits])
     return lambda frame, index: bits
 
 

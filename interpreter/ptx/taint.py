@@ -66,7 +66,7 @@ class Taint:
         """The mark of an origin, without bytes."""
         if text not in self._origins:
             self._origins.append(text)
-        return (self._origins.index(text) + 1) << 8
+        return (self._origins.index(text) + 1) << marks.ORIGIN
 
     def begin(self, instruction: Instruction) -> None:
         """Mark what a load has just read."""
@@ -287,7 +287,7 @@ class Taint:
             bad = np.maximum(bad, found * active)
         if bad.any():
             thread = int(np.argmax(bad != 0))
-            what = f"`{instruction.opcode}` depends on {self._origins[(int(bad[thread]) >> 8) - 1]}"
+            what = f"`{instruction.opcode}` depends on {self._origins[(int(bad[thread]) >> marks.ORIGIN) - 1]}"
             what += f"; thread {frame.thread_of(thread)}"
             raise UninitializedError(what, frame.program.location_of(instruction), frame.block_of(thread))
 

@@ -1,8 +1,8 @@
 """The types of PTX: how the bits of a register are read as numbers, and numbers written as bits.
 
-Registers hold bits: arrays of np.uint8 to np.uint64, and np.bool_ for predicates. An instruction's type says how they
-are read. A packed type (`f16x2`, `e4m3x2`, `u16x2`, ...) reads a register as a row of elements, the lowest bits first:
-an array of shape (threads, elements).
+Registers hold bits: arrays of np.uint8 to np.uint64, of pairs of np.uint64 for 128 bits, of np.bool_ for predicates.
+An instruction's type says how they are read. A packed type (`f16x2`, `e4m3x2`, `u16x2`, ...) reads a register as a row
+of elements, the lowest bits first: an array of shape (threads, elements).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ CARRIERS: dict[int, np.dtype[Any]] = {
     16: np.dtype(np.uint16),
     32: np.dtype(np.uint32),
     64: np.dtype(np.uint64),
+    128: np.dtype([("low", np.uint64), ("high", np.uint64)]),
 }
 """How registers of a width are stored."""
 
@@ -73,6 +74,7 @@ _E4M3, _E5M2, _BF16 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.
 
 _ROWS = (
     *(_integer(kind, bits) for kind in "bus" for bits in (8, 16, 32, 64)),
+    PtxType("b128", "b", 128, CARRIERS[128]),
     PtxType("pred", "p", 1, np.dtype(np.bool_)),
     PtxType("u16x2", "u", 32, np.dtype(np.uint16), 2),
     PtxType("s16x2", "s", 32, np.dtype(np.int16), 2),
@@ -102,6 +104,13 @@ def resized(bits: Array, width: int, signed: bool = False) -> Array:
     carrier = CARRIERS[width]
     if bits.dtype == carrier:
         return bits
+    if width == 128:
+        wide, low = np.zeros(len(bits), carrier), resized(bits, 64, signed)
+        wide["low"] = low
+        wide["high"] = low.view(np.int64) >> 63 if signed else 0
+        return wide
+    if bits.dtype == CARRIERS[128]:
+        return resized(np.ascontiguousarray(bits["low"]), width)
     if signed and bits.dtype.itemsize < carrier.itemsize:
         return bits.view(f"i{bits.dtype.itemsize}").astype(f"i{carrier.itemsize}").view(carrier)
     return bits.astype(carrier)

@@ -26,7 +26,8 @@ class Case:
 
     `body` is how PTX writes it where that is not `name results, operands;`. In it `{d0}`, `{d1}` are results, `{a0}`,
     `{a1}` operands, `{cell}` is the address of eight bytes in global memory that belong to the thread, and `{shared}`
-    that of eight bytes in shared memory. `narrowed` gives operands masks: not all of their bits may be set.
+    that of eight bytes in shared memory; %wide is a register of 128 bits. `narrowed` gives operands masks: not all of
+    their bits may be set.
     """
 
     name: str
@@ -111,7 +112,7 @@ def text(case: Case, target: str, count: int) -> str:
     """A module with the entry `k(a, b, ..., out)`: each thread executes the instruction on its operands."""
     parameters = [f"p{n}" for n in range(len(case.inputs))]
     where = results(case, count)
-    lines = [".reg .b64 %p, %i, %cell; .reg .b32 %t, %shared, %flag; .reg .b16 %octet;"]
+    lines = [".reg .b64 %p, %i, %cell; .reg .b32 %t, %shared, %flag; .reg .b16 %octet; .reg .b128 %wide;"]
     lines += [f".reg .{_register(TYPES[name], 16)} %a{n};" for n, name in enumerate(case.inputs)]
     lines += [f".reg .{_register(TYPES[name], 32)} %d{n};" for n, name in enumerate(case.outputs)]
     lines += [

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from tilewright.runtime import CudaError, DeviceError
 
@@ -29,3 +32,17 @@ def parsed(parser: argparse.ArgumentParser, words: Sequence[str] | None) -> argp
     except (DeviceError, CudaError) as error:
         parser.error(str(error))
     return arguments
+
+
+def added(file: Path, asked: Iterable[str], found: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file of data has of other cases, and behind it what was found of those that were asked now.
+
+    found: parts of the data, each a dictionary by the cases' names, or a list of such.
+    """
+    before: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    now, merged = set(asked), dict[str, Any]()
+    for part, own in found.items():
+        old = before.get(part, type(own)())
+        others = [name for name in old if name not in now]
+        merged[part] = {name: old[name] for name in others} | own if isinstance(own, dict) else others + own
+    return merged

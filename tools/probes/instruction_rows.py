@@ -166,6 +166,8 @@ def _moves() -> Iterator[Case]:
         yield Case(f"mov.{wide} to two", f"mov.{wide}", (narrow, narrow), (wide,), body)
         body = f"mov.{wide} {{d0}}, {{{{{{a0}}, {{a1}}}}}};"
         yield Case(f"mov.{wide} of two", f"mov.{wide}", (wide,), (narrow, narrow), body)
+    body = "mov.b128 %wide, {{{a0}, {a1}}}; mov.b128 {{{d1}, {d0}}}, %wide;"
+    yield Case("mov.b128 of two and to two", "mov.b128", ("b64",) * 2, ("b64",) * 2, body)
 
 
 _READERS: dict[str, Callable[[Form], Iterator[Case]]] = {"cvt": _cvt, "setp": _setp, "lop3": _lop3, "fns": _fns}

@@ -6,7 +6,7 @@ Three parts. `rows`: every spelling of every row that computes from registers, i
 operands or on as many drawn ones. `answers`: what the ISA leaves open. `sweeps`: the f32 functions on all 2**32
 operands. What is printed is what differs; the folder gets all of it as text, and as data `instructions-TARGET.json`,
 `answers-TARGET.json` and `sweeps-TARGET.json`, which belong into `tests/interpreter/ptx/data`, where the tests replay
-them on the emulator.
+them on the emulator. Where the folder has the first, what it says of rows that `--rows` leaves out stays.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from ..options import folder, positive
 from . import instruction_tasks, questions
-from .command import parsed, probe_parser
+from .command import added, parsed, probe_parser
 from .instruction_report import (
     SHOWN,
     answer_lines,
@@ -58,10 +58,14 @@ class Report:
         if self.out is not None:
             (self.out / name).write_text(text + "\n")
 
+    def data(self, name: str) -> str:
+        """The file of some data."""
+        return f"{name}-{self.target}.json"
+
     def keep_data(self, name: str, data: Any) -> None:
         """Write data, a line for each of its entries."""
         self.keep(
-            f"{name}-{self.target}.json",
+            self.data(name),
             json.dumps(data, separators=(",", ":")).replace('","', '",\n"').replace('},"', '},\n"'),
         )
 
@@ -82,7 +86,10 @@ def rows(arguments: argparse.Namespace, report: Report) -> None:
     refused = [f"refused: {o.name}: {o.refused}" for o in outcomes if o.refused]
     failed = [f"failed: {o.name}: {o.failed}" for o in outcomes if o.failed]
     report.keep("rows.txt", "\n".join([*different, *bounded, *failed, *each, *refused]))
-    report.keep_data("instructions", frozen_rows(outcomes))
+    found = frozen_rows(outcomes)
+    if report.out is not None:
+        found = added(report.out / report.data("instructions"), known, found)
+    report.keep_data("instructions", found)
 
 
 def answers(arguments: argparse.Namespace, report: Report) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright.interpreter.ptx.table import FORMS, Modifiers, find
 
 from .move_cases import Move, Octets, Want, bits_of
-from .move_memory import POLICY, address, generic, goes_together, listed
+from .move_memory import PAIR, POLICY, address, generic, goes_together, listed
 from .spellings import spellings
 from .sweep_machine import missing
 
@@ -91,10 +91,10 @@ def _atomic(opcode: str, m: Modifiers, has_result: bool, place: str = "") -> Mov
 
 
 def atomic_cases() -> Iterator[Move]:
-    """All of them, by the rows of the table."""
+    """All of them, by the rows of the table; `move_wide` has those of 128 bits."""
     for base in ("atom", "red"):
         for form in FORMS[base]:
-            if form.asynchronous:
+            if form.asynchronous or PAIR in form.syntax:
                 continue
             for opcode in spellings(form, goes_together):
                 yield _atomic(opcode, form.match(opcode) or {}, base == "atom")

@@ -31,9 +31,9 @@ class Move:
 
     In `body` %t is the thread, %w the block, %i both, %l the lane; %a and %o are the thread's bytes of the array that
     is read and of the one that is written, %s those in shared memory and %c those in local memory, which hold what %a
-    has; %z is 0 and no constant for the assembler. There are registers %h0.., %x0.., %d0.. of 16, 32 and 64 bits and
-    predicates %p0... `needs` adds variables: `tensor` the parameter m, a tensor map. `cluster` is the blocks of one.
-    `before` stands before the entry. `want` is None where nothing but hardware says what comes out.
+    has; %z is 0 and no constant for the assembler. There are registers %h0.., %x0.., %d0.., %q0.. of 16, 32, 64 and 128
+    bits and predicates %p0... `needs` adds variables: `tensor` the parameter m, a tensor map. `cluster` is the blocks
+    of one. `before` stands before the entry. `want` is None where nothing but hardware says what comes out.
     """
 
     opcode: str
@@ -90,6 +90,7 @@ def _head(move: Move, target: str) -> list[str]:
 
 _REGISTERS = (
     ".reg .b16 %h<16>; .reg .b32 %x<24>, %t, %w, %i, %l, %s, %b, %c, %z; .reg .b64 %d<24>, %a, %o; .reg .pred %p<8>;"
+    " .reg .b128 %q<4>;"
 )
 _PLACES = (
     f"mov.u32 %t, %tid.x; mov.u32 %w, %ctaid.x; mov.u32 %i, %ntid.x; mad.lo.u32 %i, %w, %i, %t; and.b32 %l, %t, 31;"

@@ -16,13 +16,15 @@ from .spellings import spellings
 _COUNT = {"": 1, "v2": 2, "v4": 4, "v8": 8}
 _FAR = ("", "global")
 """State spaces that have caches to be told of: global memory, and generic addresses."""
-_NEAR: dict[str, tuple[str, ...]] = {
+NEAR: dict[str, tuple[str, ...]] = {
     "": ("shared", "local", "const"), "weak": ("shared", "local", "const"), "volatile": ("shared",),
     **dict.fromkeys(("relaxed", "acquire", "release"), ("shared",)), "mmio.relaxed": (),
 }  # fmt: skip
 """Where else than to global memory a generic address of an access may point, by its semantics."""
 _WIDE = ("<vec:v8>", "<vec:v4>")
 """In the rows of accesses to 32 bytes, which are of sm_100."""
+PAIR = "<type:b128>"
+"""In the rows of accesses to 128 bits at once."""
 POLICY = "createpolicy.fractional.L2::evict_last.b64 %d20;"
 
 
@@ -96,7 +98,7 @@ def _loaded(at: int, type_: str, count: int, constant: bool, clear: bool) -> Wan
 def _load(opcode: str, m: Modifiers) -> Move:
     type_, count = m["type"], _COUNT[m.get("vec", "")]
     space = m.get("space", "")
-    place = space.partition("::")[0] or generic(opcode, m, _NEAR.get(m.get("sem", "ldu"), ()))
+    place = space.partition("::")[0] or generic(opcode, m, NEAR.get(m.get("sem", "ldu"), ()))
     at = 16 + bits_of(type_) // 8 * (3 if count == 1 else 0)
     names = registers(type_, count)
     hint, before = (", %d20", POLICY) if m.get("L2__cache_hint") else ("", "")
@@ -126,7 +128,7 @@ def _load_of_parameter(opcode: str, type_: str, names: Sequence[str], at: int) -
 def _store(opcode: str, m: Modifiers) -> Move:
     type_, count = m["type"], _COUNT[m.get("vec", "")]
     space, size = m.get("space", ""), bits_of(m["type"]) // 8
-    place = space.partition("::")[0] or generic(opcode, m, [p for p in _NEAR[m["sem"]] if p != "const"])
+    place = space.partition("::")[0] or generic(opcode, m, [p for p in NEAR[m["sem"]] if p != "const"])
     at, names = 16 + size * (3 if count == 1 else 0), registers(type_, count)
     step = 8 if size == 8 else 4
     before = " ".join(f"ld.global.b{8 * (2 if name[1] == 'h' else step)} {name}, [%a+{step * n}];"
@@ -181,7 +183,7 @@ def _written(m: Modifiers) -> bool:
 
 
 def memory_cases() -> Iterator[Move]:
-    """All of them, by the rows of the table."""
+    """All of them, by the rows of the table; `move_wide` has those of 128 bits."""
     for form in (*FORMS["ld"], *FORMS["ldu"]):
         for opcode, m in _spelled(form):
             yield _load(opcode, m)
@@ -194,8 +196,12 @@ def memory_cases() -> Iterator[Move]:
 
 
 def _spelled(form: Form) -> Iterator[tuple[str, Modifiers]]:
-    if any(vector in form.syntax for vector in _WIDE):
-        return
+    if not any(vector in form.syntax for vector in (*_WIDE, PAIR)):
+        yield from spelled(form)
+
+
+def spelled(form: Form) -> Iterator[tuple[str, Modifiers]]:
+    """The opcodes of a row of loads or stores, and their modifiers."""
     valid = goes_together if form.syntax.startswith("ld") else _written
     for opcode in spellings(form, valid):
         yield opcode, form.match(opcode) or {}

@@ -10,12 +10,13 @@ from .move_atomics import atomic_cases
 from .move_cases import Move
 from .move_memory import memory_cases
 from .move_threads import thread_cases
+from .move_wide import wide_cases
 
 
 @cache
 def moves() -> tuple[Move, ...]:
     """All of them, each name once."""
     found: dict[str, Move] = {}
-    for move in (*memory_cases(), *atomic_cases(), *thread_cases(), *address_cases(), *async_cases()):
+    for move in (*memory_cases(), *atomic_cases(), *thread_cases(), *address_cases(), *async_cases(), *wide_cases()):
         found.setdefault(move.name, move)
     return tuple(found.values())

@@ -173,7 +173,7 @@ _MOVES = {"pred": "p", "16": "h", "32": "x", "64": "d"}
 
 
 def _moves() -> Iterator[Move]:
-    for opcode in opcodes("mov", "mov"):
+    for opcode in opcodes("mov", "mov", lambda m: m["type"] != "b128"):
         kind = _MOVES[opcode.removeprefix("mov.").lstrip("busf") if "pred" not in opcode else "pred"]
         width = {"p": 32, "h": 16, "x": 32, "d": 64}[kind]
         if kind == "p":

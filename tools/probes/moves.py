@@ -6,6 +6,7 @@ Each of `move_rows.moves` is a kernel around one instruction: loads and stores o
 atomics, barriers, fences, addresses, matrices, asynchronous copies and their mbarriers. Printed are the cases that
 differ, by instruction, and which probe executes which row of the emulator's table. The folder gets all of it as
 `moves.txt`, and as data `moves-TARGET.json`, which belongs into `tests/interpreter/ptx/data`, where tests replay it.
+Where the folder has that file, what it says of cases that `--rows` leaves out stays.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tilewright.runtime import CudaError
 
 from ..options import folder
 from . import coverage
-from .command import parsed, probe_parser
+from .command import added, parsed, probe_parser
 from .machines import Argument, Emulator, Machine, Map, aligned, kept_machine
 from .move_cases import BLOCKS, Arrays, Move, Octets
 from .move_rows import moves
@@ -195,7 +196,8 @@ def main(words: Sequence[str] | None = None) -> int:
         whole = [*report(found, len(found)), "", *coverage.lines()]
         (arguments.out / "moves.txt").write_text("\n".join(whole) + "\n")
         data = arguments.out / f"moves-{machine.target}.json"
-        data.write_text(json.dumps(frozen(found), indent=0) + "\n")
+        kept = added(data, (moves()[number].name for number in chosen), frozen(found))
+        data.write_text(json.dumps(kept, indent=0) + "\n")
     print(f"{time.perf_counter() - started:.0f} s", flush=True)
     return sum(bool(outcome.wrong) for outcome in found)
 

@@ -19,7 +19,7 @@ from ..access import access_of
 from ..frame import Frame, Index, spread
 from ..nans import propagating
 from ..rounding import flushed
-from ..site import Read, Site
+from ..site import Read, Site, bits_type
 from ..spaces import Cells, update
 from ..syntax import Sink
 from ..table import Step, step
@@ -145,7 +145,7 @@ def _atomic(site: Site, has_result: bool) -> Step:
     values = [[site.read_bits(source[n], type_) for source in sources] for n in range(count)]
     targets = elements(site, site.operands[0], count) if has_result else (Sink(),) * count
     used = [not isinstance(target, Sink) for target in targets]
-    writes = [site.write(target, TYPES[f"u{type_.bits}"]) for target in targets]
+    writes = [site.write(target, bits_type(type_.bits)) for target in targets]
     actions = [_operation(type_, op, values[n], used[n]) for n in range(count)]
     access = access_of(site, space, np.dtype(type_.carrier), count, "atomic access to", writes=True)
 
@@ -172,6 +172,7 @@ _OPERATIONS = (
     "<op:add>.noftz[.L2::cache_hint].<type:f16|f16x2|bf16|bf16x2>",
 )
 _EXCHANGES = ("<op:exch>[.L2::cache_hint].<type:b32|b64>", "<op:cas>.<type:b16|b32|b64>")
+_PAIRS = ("<op:exch>[.L2::cache_hint].<type:b128>", "<op:cas>.<type:b128>")
 _VECTORS = (
     "<op:add>[.L2::cache_hint].<vec:v2|v4>.<type:f32>",
     "<op:add|min|max>.noftz[.L2::cache_hint].<vec:v2|v4|v8>.<type:f16|bf16>",
@@ -187,7 +188,7 @@ def red(site: Site) -> Step:
     return _atomic(site, has_result=False)
 
 
-for _operation_syntax in (*_OPERATIONS, *_EXCHANGES):
+for _operation_syntax in (*_OPERATIONS, *_EXCHANGES, *_PAIRS):
     step(f"atom{_SEM}{_SPACE}.{_operation_syntax}", "atomic")(atom)
 for _operation_syntax in _OPERATIONS:
     step(f"red{_RED_SEM}{_SPACE}.{_operation_syntax}", "atomic")(red)

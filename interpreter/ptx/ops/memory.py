@@ -10,7 +10,7 @@ import numpy as np
 
 from ..access import access_of, reach_of
 from ..frame import Frame, Index, spread
-from ..site import Read, Site
+from ..site import Read, Site, bits_type
 from ..spaces import load, store
 from ..syntax import Address, Operand, Register, Sink, Variable, Vector
 from ..table import Step, step
@@ -25,6 +25,7 @@ _L2 = "[.<l2:L2::evict_normal|L2::evict_first|L2::evict_last>]"
 _POLICY = "[.L2::cache_hint]"
 _PREFETCH = "[.<prefetch:L2::64B|L2::128B|L2::256B>]"
 _VECTOR = f"[.<vec:v2|v4>].<type:{_TYPES}>"
+_PAIR = ".<type:b128>"
 _WIDE = (".<vec:v8>.<type:b32|u32|s32|f32>", ".<vec:v4>.<type:b64|u64|s64|f64>")
 _SCOPED = ".<scope:cta|cluster|gpu|sys>"
 _COUNT = {"": 1, "v2": 2, "v4": 4, "v8": 8}
@@ -73,7 +74,7 @@ def ld(site: Site) -> Step:
     space = space_of(site, operand)
     address = address_reader(site, operand, space)
     targets = elements(site, site.operands[0], count)
-    plain = type_ if type_.kind == "s" else TYPES[f"u{type_.bits}"]
+    plain = type_ if type_.kind == "s" else bits_type(type_.bits)
     writes = [None if isinstance(op, Sink) else site.write(op, plain, wider=True) for op in targets]
     access = access_of(site, space, np.dtype(plain.carrier), count, "load of", writes=False)
 
@@ -113,19 +114,35 @@ def st(site: Site) -> Step:
     return run
 
 
+def _loads(vector: str, single: str) -> tuple[str, ...]:
+    """The syntax of loads of some types: of vectors as well, where there may be any, and of single elements."""
+    return (
+        f"ld[.<sem:weak|volatile>]{_READABLE}[.<cop:ca|cg|cs|lu|cv>]{_L1}{_POLICY}{_PREFETCH}{vector}",
+        f"ld.<space:global>[.<cop:ca|cg|cs>].nc{_L1}{_POLICY}{_PREFETCH}{vector}",
+        f"ld.<sem:relaxed|acquire>{_SCOPED}{_COMMON}{_L1}{_POLICY}{_PREFETCH}{vector}",
+        f"ld.<sem:mmio.relaxed>.sys[.<space:global>]{single}",
+        f"ldu[.<space:global>]{vector}",
+    )
+
+
+def _stores(vector: str, single: str) -> tuple[str, ...]:
+    """The syntax of stores, likewise."""
+    return (
+        f"st[.<sem:weak|volatile>]{_WRITABLE}[.<cop:wb|cg|cs|wt>]{_L1}{_POLICY}{vector}",
+        f"st.<sem:relaxed|release>{_SCOPED}{_COMMON}{_L1}{_POLICY}{vector}",
+        f"st.<sem:mmio.relaxed>.sys[.<space:global>]{single}",
+    )
+
+
 _LOADS = (
-    f"ld[.<sem:weak|volatile>]{_READABLE}[.<cop:ca|cg|cs|lu|cv>]{_L1}{_POLICY}{_PREFETCH}{_VECTOR}",
-    f"ld.<space:global>[.<cop:ca|cg|cs>].nc{_L1}{_POLICY}{_PREFETCH}{_VECTOR}",
-    f"ld.<sem:relaxed|acquire>{_SCOPED}{_COMMON}{_L1}{_POLICY}{_PREFETCH}{_VECTOR}",
-    f"ld.<sem:mmio.relaxed>.sys[.<space:global>].<type:{_TYPES}>",
-    f"ldu[.<space:global>]{_VECTOR}",
+    *_loads(_VECTOR, f".<type:{_TYPES}>"),
     *(f"ld[.<sem:weak>].<space:global>[.nc]{_L1}{_L2}{_POLICY}{_PREFETCH}{wide}" for wide in _WIDE),
+    *_loads(_PAIR, _PAIR),
 )
 _STORES = (
-    f"st[.<sem:weak|volatile>]{_WRITABLE}[.<cop:wb|cg|cs|wt>]{_L1}{_POLICY}{_VECTOR}",
-    f"st.<sem:relaxed|release>{_SCOPED}{_COMMON}{_L1}{_POLICY}{_VECTOR}",
-    f"st.<sem:mmio.relaxed>.sys[.<space:global>].<type:{_TYPES}>",
+    *_stores(_VECTOR, f".<type:{_TYPES}>"),
     *(f"st[.<sem:weak>].<space:global>{_L1}{_L2}{_POLICY}{wide}" for wide in _WIDE),
+    *_stores(_PAIR, _PAIR),
 )
 for _syntax in _LOADS:
     step(_syntax, "load")(ld)

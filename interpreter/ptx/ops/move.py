@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ..frame import Frame, Index
 from ..hopper.clusters import OFFSET, REMOTE
 from ..site import Site, bits_type
 from ..spaces import WINDOWS, window_of
@@ -16,6 +15,7 @@ from ..types import CARRIERS, TYPES
 _MOVES = "pred|b16|b32|b64|u16|u32|u64|s16|s32|s64|f32|f64"
 
 
+@step("mov.<type:b128>", "move")
 @step(f"mov.<type:{_MOVES}>", "move")
 def mov(site: Site) -> Step:
     """A register, constant, special register or address; or the parts of a register, packed or unpacked."""
@@ -34,7 +34,7 @@ def mov(site: Site) -> Step:
 
 def _part_width(site: Site, vector: Vector, width: int) -> int:
     part, rest = divmod(width, len(vector.elements))
-    if rest or part not in (8, 16, 32):
+    if rest or part not in (8, 16, 32, 64) or len(vector.elements) not in (2, 4):
         site.fail(f"`{site.instruction.opcode}` cannot have {len(vector.elements)} parts")
     return part
 
@@ -45,10 +45,10 @@ def _unpack(site: Site, target: Vector, width: int) -> Step:
     writes = [site.write(op, bits_type(part)) for op in target.elements]
     carrier = CARRIERS[part]
 
-    def run(frame: Any, index: Any) -> None:
-        bits = read(frame, index)
+    def run(frame: Frame, index: Index) -> None:
+        parts = np.ascontiguousarray(read(frame, index)).view(carrier).reshape(-1, len(writes))
         for number, write in enumerate(writes):
-            write(frame, index, (bits >> bits.dtype.type(number * part)).astype(carrier))
+            write(frame, index, np.ascontiguousarray(parts[:, number]))
 
     return run
 
@@ -58,11 +58,9 @@ def _pack(site: Site, source: Vector, width: int) -> Step:
     reads = [site.read(op, bits_type(part)) for op in source.elements]
     write, carrier = site.write(site.operands[0], bits_type(width)), CARRIERS[width]
 
-    def run(frame: Any, index: Any) -> None:
-        bits: Any = carrier.type(0)
-        for number, read in enumerate(reads):
-            bits = bits | (read(frame, index).astype(carrier) << carrier.type(number * part))
-        write(frame, index, bits)
+    def run(frame: Frame, index: Index) -> None:
+        parts = np.broadcast_arrays(*(read(frame, index) for read in reads))
+        write(frame, index, np.stack(parts, axis=1).view(carrier).reshape(-1))
 
     return run
 

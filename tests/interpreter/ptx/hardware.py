@@ -26,6 +26,8 @@ from tools.probes.sweeps import BLOCK, BLOCKS, digest
 
 DATA = Path(__file__).parent / "data"
 TARGET = "sm_90a"
+UNASKED: dict[str, str] = {"moves": r"\bb128\b| 128 bits\)$", "instructions": r"^mov\.b128"}
+"""Cases that no GPU has been asked about yet, by probe: the `--rows` that ask one. Their answers empty this."""
 SPECIAL = {r"^div\.(full|approx)": "7f7ffffe 3f7fffff -> 7f800000, should be 7f7fffff"}
 """Approximate instructions, by pattern, and the one kind of special results that an H200 gives otherwise: an infinity
 that is one code above the largest number, which is the quotient, and so within their two units."""
@@ -35,6 +37,11 @@ that is one code above the largest number, which is the quotient, and so within 
 def frozen(name: str, folder: Path = DATA) -> dict[str, Any]:
     """`instructions`, `answers` or `sweeps` of an H200, which `python -m tools.probes.instructions` writes."""
     return json.loads((folder / f"{name}-{TARGET}.json").read_text())
+
+
+def unasked(probe: str, names: Iterable[str]) -> list[str]:
+    """The cases of a probe that no GPU has been asked about."""
+    return [name for name in names if probe in UNASKED and re.search(UNASKED[probe], name)]
 
 
 def today(count: int) -> int:

