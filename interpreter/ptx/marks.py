@@ -23,6 +23,7 @@ Marks = NDArray[np.uint32]
 ORIGIN = 16
 """The bits of a mark below the number of its origin: one for each byte of the widest register."""
 BYTES = np.uint32((1 << ORIGIN) - 1)
+_BY_PREDICATES = re.compile(r"setp\.|set\.\w+\.(?:and|or|xor)\.")
 _PACKED = re.compile(r"\.(?:u16|s16|f16|bf16|f32|e4m3|e5m2)x2\b")
 
 
@@ -75,7 +76,9 @@ def moved(targets: int, sources: Sequence[Operand], width: int, of: MarksOf) -> 
 
 
 def lane_by_lane(opcode: str) -> bool:
-    """Whether each half of an instruction's result comes from the same halves of its operands."""
+    """Whether each half of an instruction's result comes from the same halves of its operands: not from predicates."""
+    if _BY_PREDICATES.match(opcode):
+        return False
     types = _PACKED.findall(opcode)
     return len(types) == 2 or (len(types) == 1 and not opcode.startswith("cvt"))
 

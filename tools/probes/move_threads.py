@@ -50,6 +50,13 @@ FIRST = column(0, lambda read, t: read[:, 0])
 # --- fences and hints, which are seen to do no harm ---
 
 
+_POLICIES = {
+    "fractional": ("", ", 0.5"), "range": (", [%a], 64, 4096", ", [%a+128], %x4, 65536"),
+    "cvt": (", 0x10f0000000000000",),
+}  # fmt: skip
+"""The operands of each kind of policy behind its register; the last is what the runtime calls normal."""
+
+
 def _harmless() -> Iterator[Move]:
     carried = "ld.global.b32 %x4, [%a]; st.global.b32 [%o+32], %x4; {0} ld.global.b32 %x5, [%o+32];"
     carried += f" st.global.b32 [%o+32], %z; {put('%x5')}"
@@ -65,13 +72,16 @@ def _harmless() -> Iterator[Move]:
     for base in ("prefetch", "prefetchu", "applypriority"):
         for opcode in opcodes(base, base):
             yield from _hint(opcode, carried, want)
-    rewritten = "and.b64 %d21, %o, -128; discard.global.L2 [%d21], 128; bar.sync 0; " \
-        + " ".join(f"st.global.v4.b32 [%o+{at}], {{%z, %z, %z, %z}};" for at in range(0, SPAN, 16))  # fmt: skip
-    yield Move("discard.global.L2", rewritten, lambda read, out: out.fill(0), "(written again)")
-    for opcode in opcodes("createpolicy", ""):
-        for operands in ("", ", 0.5"):
-            line = f"{opcode} %d20{operands}; ld.global.L2::cache_hint.b32 %x5, [%a], %d20; {put('%x5')}"
-            yield Move(opcode, line, FIRST, operands[2:])
+    for opcode in opcodes("discard", ""):
+        rewritten = f"and.b64 %d21, %o, -128; {opcode} [%d21], 128; bar.sync 0; " \
+            + " ".join(f"st.global.v4.b32 [%o+{at}], {{%z, %z, %z, %z}};" for at in range(0, SPAN, 16))  # fmt: skip
+        yield Move(opcode, rewritten, lambda read, out: out.fill(0), "(written again)")
+    for start, operands in _POLICIES.items():
+        for opcode, given in product(opcodes("createpolicy", f"createpolicy.{start}"), operands):
+            line = f"add.u32 %x4, %z, 256; {opcode} %d20{given}; ld.global.L2::cache_hint.b32 %x5, [%a], %d20;"
+            yield Move(opcode, f"{line} {put('%x5')}", FIRST, given[2:])
+    for opcode, number in (("pmevent", "3"), ("pmevent.mask", "5")):
+        yield Move(opcode, carried.format(f"{opcode} {number};"), want)
 
 
 def _hint(opcode: str, carried: str, want: Want) -> Iterator[Move]:

@@ -263,3 +263,17 @@ def bmsk(m: Modifiers) -> Kernel:
         return (ones << start.astype(np.uint64)).astype(np.uint32)
 
     return kernel
+
+
+@pure("szext.<mode:clamp|wrap>.<type:u32|s32>", "type <- type b32", "bits")
+def szext(m: Modifiers) -> Kernel:
+    """So many low bits as a number: extended by zeros or by the highest of them, 0 for no bits."""
+    wrap, signed = m["mode"] == "wrap", m["type"][0] == "s"
+
+    def kernel(a: Array, length: Array) -> Array:
+        count = (length & np.uint32(31) if wrap else np.minimum(length, np.uint32(32))).astype(np.int64)
+        low = a.view(np.uint32).astype(np.int64) & (np.int64(1) << count) - 1
+        sign = low >> np.maximum(count - 1, 0) & 1 if signed else np.int64(0)
+        return (low - (sign << count)).astype(np.uint32).view(a.dtype)
+
+    return kernel

@@ -128,6 +128,21 @@ def _set(m: Modifiers) -> Kernel:
     return run
 
 
+def _set_packed(m: Modifiers) -> Kernel:
+    """Each half all ones (1.0 for a float) where its comparison holds, else zero."""
+    kernel, source, target = comparison(m["op"], TYPES[m["stype"]], m.get("ftz", "")), TYPES[m["stype"]], m["dtype"]
+    yes = np.ones(1, source.dtype).view(np.uint16) if target == source.name else np.full(1, 0xFFFF, np.uint16)
+    combine = _COMBINERS.get(m.get("combine", ""))
+
+    def run(a: Array, b: Array, c: Array | None = None) -> Array:
+        found = kernel(a, b)
+        if combine is not None and c is not None:
+            found = combine(found, c[:, None])
+        return np.where(found, yes, np.uint16(0)).view(np.uint32).reshape(-1)
+
+    return run
+
+
 _SET_SYNTAXES = (
     f"set.<op:eq|ne>{{0}}.<dtype:u32|s32|f32>.<stype:{_BITS}>",
     f"set.<op:{_ORDER}>{{0}}.<dtype:u32|s32|f32>.<stype:{_INT}>",
@@ -137,9 +152,15 @@ _SET_SYNTAXES = (
     f"set.<op:{_ORDER}|{_UNORDERED}|num|nan>{{0}}.<dtype:u16|s16|u32|s32|bf16>.<stype:bf16>",
 )
 
-for _syntax in _SET_SYNTAXES:
-    pure(_syntax.format(""), "dtype <- stype stype", "compare")(_set)
-    pure(_syntax.format(".<combine:and|or|xor>"), "dtype <- stype stype pred", "compare")(_set)
+_PACKED_SYNTAXES = (
+    f"set.<op:{_ORDER}|{_UNORDERED}|num|nan>{{0}}[.ftz].<dtype:f16x2|u32|s32>.<stype:f16x2>",
+    f"set.<op:{_ORDER}|{_UNORDERED}|num|nan>{{0}}.<dtype:bf16x2|u32|s32>.<stype:bf16x2>",
+)
+
+for _syntaxes, _build in ((_SET_SYNTAXES, _set), (_PACKED_SYNTAXES, _set_packed)):
+    for _syntax in _syntaxes:
+        pure(_syntax.format(""), "dtype <- stype stype", "compare")(_build)
+        pure(_syntax.format(".<combine:and|or|xor>"), "dtype <- stype stype pred", "compare")(_build)
 
 
 @pure(f"selp.<type:{_BITS}|{_INT}|f32|f64>", "type <- type type pred", "compare")

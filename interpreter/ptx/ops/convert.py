@@ -238,12 +238,16 @@ def pack_integers(m: Modifiers) -> Kernel:
     return lambda a, b: both(a, b).view(np.uint32).reshape(-1)
 
 
+@pure("cvt.pack.sat.<dtype:u4|s4|u2|s2>.s32.b32", "b32 <- s32 s32 b32", "convert")
 @pure("cvt.pack.sat.<dtype:u8|s8>.s32.b32", "b32 <- s32 s32 b32", "convert")
-def pack_octets(m: Modifiers) -> Kernel:
-    target = TYPES[m["dtype"]]
+def pack_below(m: Modifiers) -> Kernel:
+    """Two numbers, the second one lowest, below what a third register has."""
+    width, signed = int(m["dtype"][1:]), m["dtype"][0] == "s"
+    low, high = (-1 << width - 1, (1 << width - 1) - 1) if signed else (0, (1 << width) - 1)
+    mask, bits = np.uint32((1 << width) - 1), np.uint32(width)
 
     def kernel(a: Array, b: Array, c: Array) -> Array:
-        both = np.stack(np.broadcast_arrays(_clamped(b, target), _clamped(a, target)), axis=1)
-        return both.view(np.uint16).reshape(-1).astype(np.uint32) | (c << np.uint32(16))
+        a, b = (np.clip(x, low, high).view(np.uint32) & mask for x in (a, b))
+        return c << 2 * bits | a << bits | b
 
     return kernel

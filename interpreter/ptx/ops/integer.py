@@ -98,10 +98,11 @@ def mul24(m: Modifiers) -> Kernel:
     return _product24(m)
 
 
+@pure("mad24.<half:hi>.<sat:sat>.<type:s32>", "type <- type type type")
 @pure("mad24.<half:lo|hi>.<type:u32|s32>", "type <- type type type")
 def mad24(m: Modifiers) -> Kernel:
-    product = _product24(m)
-    return lambda a, b, c: product(a, b) + c
+    product, total = _product24(m), _saturated(np.add) if m.get("sat") else np.add
+    return lambda a, b, c: total(product(a, b), c)
 
 
 @pure(f"div.<type:{INT}>", "type <- type type")
@@ -151,13 +152,17 @@ def sad(m: Modifiers) -> Kernel:
     return lambda a, b, c: c + _distance(a, b)
 
 
-def _dot(count: int, kind_a: str, kind_b: str) -> Kernel:
-    """c + the sum of products of the bytes of two registers."""
+def _parts(x: Array, kind: str, size: int) -> Array:
+    """The parts of a register, so many bytes each, as numbers of 64 bits: [threads, parts]."""
+    return np.ascontiguousarray(x).view(f"{'i' if kind == 's' else 'u'}{size}").reshape(len(x), -1).astype(np.int64)
+
+
+def _dot(m: Modifiers, size: int, first: int = 0) -> Kernel:
+    """c + the sum of products of the parts of a, so many bytes each, by as many bytes of b, from the first one on."""
+    count, kind_a, kind_b = 4 // size, m["atype"][0], m["btype"][0]
 
     def kernel(a: Array, b: Array, c: Array) -> Array:
-        left = np.ascontiguousarray(a).view(f"{'i' if kind_a == 's' else 'u'}1").reshape(len(a), 4)
-        right = np.ascontiguousarray(b).view(f"{'i' if kind_b == 's' else 'u'}1").reshape(len(b), 4)
-        total = (left[:, :count].astype(np.int64) * right[:, :count].astype(np.int64)).sum(1)
+        total = (_parts(a, kind_a, size) * _parts(b, kind_b, 1)[:, first : first + count]).sum(1)
         return (c.view(np.uint32).astype(np.int64) + total).astype(np.uint32)
 
     return kernel
@@ -165,4 +170,9 @@ def _dot(count: int, kind_a: str, kind_b: str) -> Kernel:
 
 @pure("dp4a.<atype:u32|s32>.<btype:u32|s32>", "b32 <- atype btype b32")
 def dp4a(m: Modifiers) -> Kernel:
-    return _dot(4, m["atype"][0], m["btype"][0])
+    return _dot(m, 1)
+
+
+@pure("dp2a.<half:lo|hi>.<atype:u32|s32>.<btype:u32|s32>", "b32 <- atype btype b32")
+def dp2a(m: Modifiers) -> Kernel:
+    return _dot(m, 2, 0 if m["half"] == "lo" else 2)

@@ -1,4 +1,4 @@
-"""Loads, stores, prefetches and fences.
+"""Loads, stores and fences.
 
 Cache operators, eviction hints and prefetch sizes change nothing here. Neither do `.volatile`, `.relaxed`, `.acquire`
 and `.release`: threads run one instruction at a time and see memory in that order.
@@ -150,7 +150,7 @@ for _syntax in _STORES:
     step(_syntax, "store")(st)
 
 
-def _nothing(site: Site) -> Step:
+def nothing(site: Site) -> Step:
     """An instruction that changes nothing here."""
     return lambda frame, index: None
 
@@ -167,7 +167,12 @@ def fence(site: Site) -> Step:
     return run
 
 
-for _syntax in ("membar.<scope:cta|gl|sys>", "fence[.<sem:sc|acq_rel|acquire|release>].<scope:cta|cluster|gpu|sys>"):
+for _syntax in (
+    "membar.<scope:cta|gl|sys>",
+    "fence[.<sem:sc|acq_rel|acquire|release>].<scope:cta|cluster|gpu|sys>",
+    "fence.acquire.sync_restrict::shared::cluster.<scope:cluster>",
+    "fence.release.sync_restrict::shared::cta.<scope:cluster>",
+):
     step(_syntax, "fence")(fence)
 
 
@@ -181,27 +186,15 @@ def proxy_fence(site: Site) -> Step:
     return run
 
 
-step("fence.proxy.async[.<space:global|shared::cta|shared::cluster>]", "fence")(proxy_fence)
+for _syntax in (
+    "fence.proxy.async[.<space:global|shared::cta|shared::cluster>]",
+    "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster",
+    "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster",
+):
+    step(_syntax, "fence")(proxy_fence)
 for _syntax in (
     "fence.proxy.alias",
+    "membar.proxy.alias",
     "fence.proxy.tensormap::generic.<sem:release|acquire>.<scope:cta|cluster|gpu|sys>",
 ):
-    step(_syntax, "fence")(_nothing)
-
-for _syntax in (
-    "prefetch[.<space:global|local>].<level:L1|L2>",
-    "prefetch.global.<level:L2::evict_last|L2::evict_normal>",
-    "prefetchu.L1",
-    "applypriority.global.L2::evict_normal",
-    "discard.global.L2",
-):
-    step(_syntax, "prefetch")(_nothing)
-
-
-@step("createpolicy.fractional.<primary:L2::evict_last|L2::evict_normal|L2::evict_first|L2::evict_unchanged>"
-      "[.<secondary:L2::evict_first|L2::evict_unchanged>].b64", "move")  # fmt: skip
-def createpolicy(site: Site) -> Step:
-    """A cache policy, which means nothing here; any value will do."""
-    site.arity(1, 2)
-    write = site.write(site.operands[0], TYPES["b64"])
-    return lambda frame, index: write(frame, index, np.zeros(1, np.uint64))
+    step(_syntax, "fence")(nothing)

@@ -175,6 +175,11 @@ def test_packed_integers() -> None:
     a, b = np.array([70000, -1], np.int32), np.array([-40000, 5], np.int32)
     assert evaluate("cvt.pack.sat.s16.s32 %d0, %a0, %a1;", a, b)[0].tolist() == [0x7FFF_8000, 0xFFFF_0005]
     assert evaluate("cvt.pack.sat.u8.s32.b32 %d0, %a0, %a1, 0x1234;", a, b)[0].tolist() == [0x1234_FF00, 0x1234_0005]
+    for name, low, high in (("u4", 0, 15), ("s4", -8, 7), ("u2", 0, 3), ("s2", -2, 1)):
+        width = int(name[1:])
+        rows = [[min(max(x, low), high) % (1 << width) for x in pair.tolist()] for pair in (a, b)]
+        want = [0x1234_5678 << 2 * width & 0xFFFF_FFFF | x << width | y for x, y in zip(*rows, strict=True)]
+        assert evaluate(f"cvt.pack.sat.{name}.s32.b32 %d0, %a0, %a1, 0x12345678;", a, b)[0].tolist() == want
 
 
 def test_flush_and_wide_registers() -> None:

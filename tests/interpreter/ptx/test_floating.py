@@ -228,6 +228,16 @@ def test_packed_comparison_and_set() -> None:
     b = np.array([2.0, 2.0, 1.0, 3.0], np.float16)
     p, q = evaluate("setp.lt.f16x2 %d0|%d1, %a0, %a1;", a.view(np.uint32), b.view(np.uint32), results=[np.bool_] * 2)
     assert p.tolist() == [True, False] and q.tolist() == [False, False]
+    words = a.view(np.uint32), b.view(np.uint32)
+    assert evaluate("set.le.u32.f16x2 %d0, %a0, %a1;", *words)[0].tolist() == [0xFFFF_FFFF, 0]
+    assert evaluate("set.geu.s32.f16x2 %d0, %a0, %a1;", *words)[0].tolist() == [0xFFFF_0000, 0xFFFF_FFFF]
+    (got,) = evaluate("set.gtu.f16x2.f16x2 %d0, %a0, %a1;", *words, results=[np.uint32])
+    assert got.view(np.float16).tolist() == [0, 0, 1, 1]
+    (got,) = evaluate("set.lt.or.bf16x2.bf16x2 %d0, %a0, %a1, %a2;", *words, np.array([True, False]))
+    assert got.tolist() == [0x3F80_3F80, 0]
+    tiny = np.array([[1, 0x8001], [0, 0]], np.uint16).view(np.uint32).reshape(-1)
+    (got,) = evaluate("set.eq.and.ftz.u32.f16x2 %d0, %a0, 0, !%a1;", tiny, np.array([False, True]))
+    assert got.tolist() == [0xFFFF_FFFF, 0]
     x = np.array([1.0, 3.0], np.float32)
     (got,) = evaluate("set.lt.f32.f32 %d0, %a0, 0f40000000;", x, results=[np.float32])
     assert got.tolist() == [1.0, 0.0]

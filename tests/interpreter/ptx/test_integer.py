@@ -238,6 +238,44 @@ def test_dp4a_and_24_bit_products() -> None:
     assert top.tolist() == [v * v >> 16 & 0xFFFF_FFFF for v in x.tolist()]
 
 
+def signed(x: int, bits: int) -> int:
+    x &= (1 << bits) - 1
+    return x - (x >> bits - 1 << bits) if bits else 0
+
+
+@pytest.mark.parametrize("kinds", ["u32.u32", "u32.s32", "s32.u32", "s32.s32"])
+def test_dp2a(kinds: str) -> None:
+    rows = list(product((0, 0x8000_7FFF, 0xFFFF_0001, 0x1234_FEDC), (0x80FF_7F01, 0x0102_80FE), (0, 0xFFFF_FFF0)))
+    a, b, c = (np.array(column, np.uint32) for column in zip(*rows, strict=True))
+    for half, shift in (("lo", 0), ("hi", 16)):
+        (got,) = evaluate(f"dp2a.{half}.{kinds} %d0, %a0, %a1, %a2;", a, b, c)
+        for n, (x, y, z) in enumerate(rows):
+            wide = [x & 0xFFFF, x >> 16]
+            narrow = [y >> shift & 0xFF, y >> shift + 8 & 0xFF]
+            wide = wide if kinds[0] == "u" else [signed(v, 16) for v in wide]
+            narrow = narrow if kinds[4] == "u" else [signed(v, 8) for v in narrow]
+            assert got[n] == (z + sum(p * q for p, q in zip(wide, narrow, strict=True))) & 0xFFFF_FFFF
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32"])
+@pytest.mark.parametrize("mode", ["clamp", "wrap"])
+def test_szext(mode: str, kind: str) -> None:
+    rows = list(product((0, 1, 0x8000_0000, 0xFFFF_FFFF, 0x5A5A_A5A5), (*range(34), 63, 64, 255, 256, 0xFFFF_FFFF)))
+    a, n = (np.array(column, np.uint32) for column in zip(*rows, strict=True))
+    (got,) = evaluate(f"szext.{mode}.{kind} %d0, %a0, %a1;", a, n)
+    for at, (x, count) in enumerate(rows):
+        count = min(count, 32) if mode == "clamp" else count % 32
+        want = signed(x, count) if kind == "s32" else x & (1 << count) - 1
+        assert got[at] == want & 0xFFFF_FFFF, (x, count)
+
+
+def test_a_sum_of_a_24_bit_product_is_clamped() -> None:
+    a, b = np.array([0x7F_FFFF, 0x80_0000, 3], np.int32), np.array([0x7F_FFFF, 0x7F_FFFF, -5], np.int32)
+    c = np.array([0x7FFF_FFFF, -0x8000_0000, 7], np.int32)
+    (got,) = evaluate("mad24.hi.sat.s32 %d0, %a0, %a1, %a2;", a, b, c, results=[np.int32])
+    assert got.tolist() == [0x7FFF_FFFF, -0x8000_0000, 6]
+
+
 def test_packed_halves() -> None:
     a, b = np.array([0xFFFF_8000], np.uint32), np.array([0x0001_FFFF], np.uint32)
     assert evaluate("add.u16x2 %d0, %a0, %a1;", a, b)[0].tolist() == [0x0000_7FFF]

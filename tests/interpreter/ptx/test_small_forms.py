@@ -10,8 +10,9 @@ import pytest
 
 from tests.interpreter.ptx.kernels import START
 from tests.interpreter.ptx.programs import Array, aligned, evaluate, module_text, run
-from tilewright.compiler import assemble
-from tilewright.interpreter.ptx import PtxError, RaceError, load_ptx
+from tilewright.compiler import AssemblerError, assemble
+from tilewright.interpreter import Buffer
+from tilewright.interpreter.ptx import PtxError, RaceError, load_ptx, run_ptx
 from tilewright.interpreter.ptx.table import find
 
 
@@ -216,3 +217,43 @@ def test_sums_through_generic_addresses_are_those_of_the_memory_there(base: str)
     run(body, out, block=1)
     assert out.tolist() == [0, 7]
     assert assemble("k", module_text(body, "a"), "sm_90a").cubin
+
+
+# --- hints ---
+
+HINTS = """ld.param.u64 %a, [a]; ld.param.u64 %b, [b]; .reg .b64 %p; .reg .b32 %n; mov.u32 %n, 64;"""
+PRIMARY = ("evict_last", "evict_normal", "evict_first", "evict_unchanged")
+
+
+def test_policies_and_hints_change_nothing() -> None:
+    lines = [f"createpolicy.range{space}.L2::{first}{second}.b64 %p, [%a], %n, 128;"
+             for space, first, second in product(("", ".global"), PRIMARY, ("", ".L2::evict_first"))]  # fmt: skip
+    lines += ["createpolicy.cvt.L2.b64 %p, %a;", "applypriority.L2::evict_normal [%b], 128;", "pmevent 15;"]
+    lines += ["discard.L2 [%b], 128;", "discard.global.L2 [%b], 128;", "pmevent.mask 0xffff;", "membar.proxy.alias;"]
+    for way, space in (("acquire", "cluster"), ("release", "cta")):
+        restricted = f"{way}.sync_restrict::shared::{space}.cluster;"
+        lines += [f"fence.{restricted}", f"fence.proxy.async::generic.{restricted}"]
+    body = f".reg .b64 %a, %b; {HINTS} {' '.join(lines)} mov.u64 %p, 5; st.global.b64 [%b], %p; ret;"
+    taken(body)
+    out = aligned(np.zeros(32, np.uint64), 128)
+    run(body, out, out)
+    assert out.tolist() == [5] + [0] * 31
+
+
+@pytest.mark.parametrize("line", [
+    "discard.L2 [%a], 64;", "discard.L2 [%a];", "discard.L2 [%a], %n;", "applypriority.L2::evict_last [%a], 128;",
+    "applypriority.global.L2::evict_normal [%a];", "pmevent 16;", "pmevent %n;", "pmevent.mask 65536;",
+    "createpolicy.range.L2::evict_last.b64 %p, [%a], 64;", "createpolicy.range.L2::evict_last.b64 %p, %a, 64, 128;",
+    "createpolicy.range.L2::evict_last.b64 %p, [%a], %a, 128;", "createpolicy.cvt.L2.b64 %n, %a;",
+    "createpolicy.cvt.b64 %p, %a;", "fence.acquire.sync_restrict::shared::cta.cluster;",
+    "szext.u32 %n, %n, %n;", "szext.clamp.u64 %p, %p, %n;", "dp2a.u32.u32 %n, %n, %n, %n;",
+    "dp2a.lo.u16.u32 %n, %n, %n, %n;", "mad24.lo.sat.s32 %n, %n, %n, %n;", "vadd.s32.s32.s32 %n, %n, %n;",
+    "vset4.s32.s32.lt %n, %n, %n, %n;",
+])  # fmt: skip
+def test_forms_that_are_none(line: str) -> None:
+    text = module_text(f".reg .b64 %a, %b; {HINTS} {line} ret;", "ab")
+    with pytest.raises(PtxError, match=line.partition(".")[0].partition(" ")[0]):
+        run_ptx(load_ptx(text), "k", (1,), (1,), [Buffer.of("a", np.zeros(32)), Buffer.of("b", np.zeros(32))])
+    if not line.startswith("v"):
+        with pytest.raises(AssemblerError):
+            assemble("k", text, "sm_90a")

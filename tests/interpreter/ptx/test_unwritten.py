@@ -54,6 +54,12 @@ bfi.b32 %d, %t, %e, 3, %v;
 bfi.b32 %d, %e, %v, 0, 4; and.b32 %d, %d, 0xff;
 add.cc.u32 %x0, %v, %e; addc.u32 %d, %e, %e;
 mov.b32 {%h0, %h1}, %v; setp.eq.f16x2 %low|%r, %v, %t; selp.b32 %d, 1, 2, %r;
+setp.eq.f16x2 %r, %v, %t; selp.b32 %d, 1, 2, %r;
+set.eq.f16x2.f16x2 %d, %v, %t;
+set.eq.and.f16x2.f16x2 %d, %t, %t, %q;
+set.eq.or.u32.bf16x2 %d, %t, %t, !%q;
+dp2a.lo.u32.s32 %d, %t, %v, %t;
+szext.wrap.s32 %d, %t, %v;
 @%low setp.eq.u32 %r, %e, 1; @!%low setp.eq.u32 %r, %v, 1; selp.b32 %d, 1, 2, %r;
 // registers that nothing writes
 mov.b32 %d, %none;
