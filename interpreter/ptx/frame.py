@@ -42,7 +42,8 @@ class Frame:
     cluster: the blocks of a cluster; those of one follow each other. changes: grows with whatever a thread that polls
     may look for (see `circles`). `copies` are those in flight, `engines` what runs beside the threads. `watch` checks
     accesses, None for a launch without checks; `holes` is what it has just found unwritten, and `taint` where in the
-    registers such values are. `flying` are the accumulators of products in flight.
+    registers such values are. `flying` are the accumulators of products in flight. `stack` is where, in local memory,
+    what a thread has asked for ends (nothing for programs without `alloca`).
     """
 
     copies: Copies
@@ -63,6 +64,7 @@ class Frame:
             self.registers[number] = np.zeros(1, CARRIERS[program.registers[number].bits])
         self.shared = launch.shared_rows(blocks)
         self.local = launch.local_rows(self.count)
+        self.stack = np.full(self.count if program.stack else 0, program.stack.start)
         self.alive = np.ones(self.count, np.bool_)
         self.watch: Watch | None = None
         self.holes: list[Holes] = []

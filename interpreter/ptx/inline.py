@@ -1,7 +1,8 @@
 """Calls replaced by the bodies of the functions they name, so that a program is one sequence of instructions.
 
 Each call gets its own copy of the callee: registers, labels and variables renumbered, parameters standing for the
-caller's variables, and `ret` a branch behind the copy. What cannot be copied (recursion, indirect calls) is refused.
+caller's variables, and `ret` a branch behind the copy, where what `alloca` gave is given back. What cannot be
+copied (recursion, indirect calls) is refused.
 """
 
 from __future__ import annotations
@@ -87,10 +88,21 @@ class _Copy:
             flat.variables.append(own)
         for name, targets in function.tables.items():
             flat.tables[f"{prefix}{name}"] = tuple(self._label(target) for target in targets)
+        kept = self._kept_stack()
+        flat.items += [replace(kept, opcode="stacksave.u64")] if kept is not None else []
         for item in function.body or ():
             self._item(item)
         if self.call is not None:
             flat.items.append(Label(self.end))
+        flat.items += [replace(kept, opcode="stackrestore.u64")] if kept is not None else []
+
+    def _kept_stack(self) -> Instruction | None:
+        """An instruction on a register of its own, for what the caller has on the stack; None if nobody touches it."""
+        taken = (i for i in self.function.body or () if isinstance(i, Instruction) and i.opcode.startswith("alloca."))
+        if self.call is None or next(taken, None) is None:
+            return None
+        self.flat.registers.append(Register(len(self.flat.registers), f"{self.function.name}.stack", 64))
+        return replace(self.call, operands=(self.flat.registers[-1],), guard=None)
 
     def _label(self, number: int) -> int:
         if number not in self.labels:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .program import Block, Program
 
 _NO_DESTINATION = ("st", "bra", "brx", "ret", "exit", "bar", "barrier", "red", "trap", "brkpt", "membar", "fence")
-_NO_DESTINATION += ("nanosleep", "prefetch", "prefetchu", "call", "discard", "applypriority", "pmevent")
+_NO_DESTINATION += ("nanosleep", "prefetch", "prefetchu", "call", "discard", "applypriority", "pmevent", "stackrestore")
 
 
 def registers_in(operand: Operand) -> Iterator[Register]:

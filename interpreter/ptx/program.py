@@ -25,6 +25,10 @@ from .syntax import Function, Instruction, Label, Negated, Register, Variable
 from .table import End, Form, Gate, Modifiers, Step, find
 from .types import TYPES
 
+STACK_BYTES = 1024
+"""Of each thread, for what `alloca` asks for, in programs that have it."""
+_ON_STACK = ("alloca.", "stacksave.", "stackrestore.")
+
 if TYPE_CHECKING:
     from .machine import Machine
 
@@ -69,6 +73,7 @@ class Layout:
 class Program:
     """An entry ready to run: its registers, those that need watching (`tracked`), its memory layout and its blocks.
 
+    `stack` are the addresses of local memory behind all variables, in programs that ask for some while they run.
     `shared_bytes` are static; dynamic shared memory begins there. relaxed: whether it has relaxed arrivals or waits, at
     mbarriers or those of clusters. Raises PtxError for what the table does not know.
     """
@@ -82,6 +87,7 @@ class Program:
         own = [v for v in (*module.variables.values(), *flat.variables) if v.space == "shared"]
         self._shared = Layout(own)
         self._local = Layout(v for v in flat.variables if v.space in ("local", "param"))
+        self.stack = _stack(self._local.size, flat.items)
         self._data = {
             v: _allocated(v) for v in (*module.variables.values(), *flat.variables) if v.space in ("global", "const")
         }
@@ -118,7 +124,7 @@ class Program:
     @property
     def local_bytes(self) -> int:
         """Local memory of a thread."""
-        return self._local.size
+        return max(self._local.size, self.stack.stop)
 
     @property
     def data(self) -> dict[Variable, NDArray[np.uint8]]:
@@ -201,6 +207,13 @@ class Program:
 def _touched(block: Block) -> frozenset[int]:
     plain = [i for i, _, _ in block.instructions if not i.opcode.startswith("wgmma.mma_async")]
     return frozenset[int]().union(*(reads(i) | writes(i) for i in plain))
+
+
+def _stack(size: int, items: Iterable[Instruction | Label]) -> range:
+    """The addresses of what threads ask for behind so many bytes of local memory; none where they do not."""
+    start = -(-size // 16) * 16
+    used = any(isinstance(item, Instruction) and item.opcode.startswith(_ON_STACK) for item in items)
+    return range(start, start + STACK_BYTES) if used else range(0)
 
 
 class _Reporter:

@@ -30,6 +30,12 @@ class Stack:
         self._frame = frame
         self._bare = np.ones(len(frame.local.bytes), np.bool_)
 
+    def forget(self, threads: Threads, start: Threads, count: Threads) -> None:
+        """So many bytes of local memory from an address on, of each thread, hold nothing from now on."""
+        where = np.arange(int(count.max(initial=0)))
+        first = threads * self._frame.local.stride + start
+        self._bare[(first[:, None] + where)[where < count[:, None]]] = True
+
     def load(self, access: Access, cells: list[Cells], index: Index) -> None:
         """Tell the frame which bytes of a load hold nothing."""
         for threads, where in self._octets(access, cells, index):

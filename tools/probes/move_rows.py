@@ -9,6 +9,7 @@ from .move_async import async_cases
 from .move_atomics import atomic_cases
 from .move_cases import Move
 from .move_memory import memory_cases
+from .move_stack import stack_cases
 from .move_threads import thread_cases
 from .move_wide import wide_cases
 
@@ -17,6 +18,14 @@ from .move_wide import wide_cases
 def moves() -> tuple[Move, ...]:
     """All of them, each name once."""
     found: dict[str, Move] = {}
-    for move in (*memory_cases(), *atomic_cases(), *thread_cases(), *address_cases(), *async_cases(), *wide_cases()):
+    for move in (
+        *memory_cases(),
+        *atomic_cases(),
+        *thread_cases(),
+        *address_cases(),
+        *async_cases(),
+        *wide_cases(),
+        *stack_cases(),
+    ):
         found.setdefault(move.name, move)
     return tuple(found.values())

@@ -1,6 +1,7 @@
 """The rows of the instruction table, by family. Importing this package fills the table."""
 
 from . import (
+    alloca,
     atomic,
     barrier,
     bits,
@@ -27,6 +28,7 @@ from . import (
 )
 
 __all__ = [
+    "alloca",
     "atomic",
     "barrier",
     "bits",
