@@ -74,8 +74,8 @@ class Outcome:
 def left_by(machine: Machine, move: Move) -> Octets:
     """The bytes that a case leaves where it writes: [threads, SPAN]."""
     arrays = Arrays(move.count)
-    out = arrays.written
-    arguments: list[Argument] = [arrays.read.reshape(-1), out.reshape(-1)]
+    read, out = aligned(arrays.read), aligned(arrays.written)
+    arguments: list[Argument] = [read.reshape(-1), out.reshape(-1)]
     if "tensor" in move.needs:
         arguments.insert(0, Map(_TENSOR, "uint32", _TENSOR.shape, (), (16,), (1,)))
     machine.run(move.text(machine.target), BLOCKS, move.threads, arguments)

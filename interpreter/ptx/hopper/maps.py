@@ -10,8 +10,10 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
-from .map_rules import FILLS, PROMOTIONS, SWIZZLES, TYPES_OF, check_tensor_map, itemsize, refuse
+from .map_rules import FILLS, INTERLEAVES, PROMOTIONS, SWIZZLES, TYPES_OF, check_tensor_map, itemsize, refuse
 
 SIZE = 128
 """Bytes of a tensor map."""
@@ -19,8 +21,28 @@ ALIGNMENT = 64
 """What a tensor map's address must be a multiple of."""
 
 _MAGIC = b"tile map"
-_RECORD = struct.Struct("<8sBBBBBBxxQ5I4Q5H5B")
-"""Magic; type, rank, swizzle, fill, promotion, unused; address; extents less one; strides; box; element strides."""
+_LAYOUT = struct.Struct("<8s8BQ5Q4Q5H5H")
+
+
+class _Record(NamedTuple):
+    """What the bytes say behind the magic: names by number, and room for 5 dimensions, zeros beyond the rank.
+
+    replaced: nobody has looked whether the fields go together since one of them was replaced.
+    """
+
+    dtype: int
+    rank: int
+    swizzle: int
+    fill: int
+    promotion: int
+    interleave: int
+    replaced: int
+    unused: int
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +102,91 @@ def encode_tensor_map(
     if fields.interleave != "none":
         refuse(f"interleaved layouts ({fields.interleave}) are not supported by the emulator")
 
-    def padded(values: Sequence[int], length: int) -> list[int]:
-        return [*values, *[0] * (length - len(values))]
+    def padded(values: Sequence[int], length: int) -> tuple[int, ...]:
+        return (*values, *[0] * (length - len(values)))
 
-    body = _RECORD.pack(
-        _MAGIC, list(TYPES_OF).index(dtype), len(fields.shape), list(SWIZZLES).index(swizzle), FILLS.index(fill),
-        PROMOTIONS.index(l2_promotion), 0, fields.address, *padded([n - 1 for n in fields.shape], 5),
-        *padded(fields.strides, 4), *padded(fields.box, 5), *padded(fields.element_strides, 5),
-    )  # fmt: skip
-    body = body.ljust(SIZE - 4, b"\0")
+    return _bytes(_Record(
+        list(TYPES_OF).index(dtype), len(fields.shape), list(SWIZZLES).index(swizzle), FILLS.index(fill),
+        PROMOTIONS.index(l2_promotion), 0, False, 0, fields.address, padded(fields.shape, 5),
+        padded(fields.strides, 4), padded(fields.box, 5), padded(fields.element_strides, 5),
+    ))  # fmt: skip
+
+
+def _bytes(record: _Record) -> bytes:
+    *numbers, shape, strides, box, steps = record
+    body = _LAYOUT.pack(_MAGIC, *numbers, *shape, *strides, *box, *steps).ljust(SIZE - 4, b"\0")
     return body + struct.pack("<I", zlib.crc32(body))
 
 
-def decode_tensor_map(data: bytes) -> TensorMap | None:
-    """What `encode_tensor_map` has written; None for other bytes."""
+def _record(data: bytes) -> _Record | None:
     body, (total,) = data[: SIZE - 4], struct.unpack("<I", data[SIZE - 4 :])
     if not body.startswith(_MAGIC) or zlib.crc32(body) != total:
         return None
-    _, dtype, rank, swizzle, fill, _, _, address, *rest = _RECORD.unpack(body[: _RECORD.size])
-    name = list(TYPES_OF)[dtype]
-    shape, strides, box, elements = rest[:5], rest[5:9], rest[9:14], rest[14:19]
+    _, *numbers = _LAYOUT.unpack(body[: _LAYOUT.size])
+    ends = (9, 14, 18, 23, 28)
+    return _Record._make([*numbers[:9], *(tuple(numbers[first:end]) for first, end in pairwise(ends))])
+
+
+def decode_tensor_map(data: bytes) -> TensorMap | None:
+    """What `encode_tensor_map` has written; None for other bytes.
+
+    Raises LaunchError where fields have been replaced, and now break the driver's rules.
+    """
+    record = _record(data)
+    if record is None:
+        return None
+    if record.replaced:
+        _check(record)
+    rank, name = record.rank, list(TYPES_OF)[record.dtype]
     return TensorMap(
-        name, address, tuple(n + 1 for n in shape[:rank]), (itemsize(name), *strides[: rank - 1]), tuple(box[:rank]),
-        tuple(elements[:rank]), list(SWIZZLES)[swizzle], FILLS[fill],
+        name, record.address, record.shape[:rank], (itemsize(name), *record.strides[: rank - 1]), record.box[:rank],
+        record.element_strides[:rank], list(SWIZZLES)[record.swizzle], FILLS[record.fill],
     )  # fmt: skip
+
+
+def _check(record: _Record) -> None:
+    rank = record.rank
+    encode_tensor_map(
+        list(TYPES_OF)[record.dtype], record.address, (*record.shape, *[1] * rank)[:rank],
+        record.strides[: max(rank - 1, 0)], record.box[:rank], record.element_strides[:rank],
+        interleave=INTERLEAVES[record.interleave], swizzle=list(SWIZZLES)[record.swizzle], fill=FILLS[record.fill],
+    )  # fmt: skip
+
+
+# --- fields that a kernel replaces ---
+
+ELEMENTS = (
+    "uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float32_ftz", "float64",
+    "bfloat16", "tfloat32", "tfloat32_ftz",
+)  # fmt: skip
+"""Element types by PTX's numbers for them, which are not the driver's."""
+_FIELDS = {
+    "global_address": "address", "rank": "rank", "box_dim": "box", "global_dim": "shape", "global_stride": "strides",
+    "element_stride": "element_strides", "elemtype": "dtype", "interleave_layout": "interleave",
+    "swizzle_mode": "swizzle", "fill_mode": "fill",
+}  # fmt: skip
+CHOICES: dict[str, int] = {
+    "elemtype": len(ELEMENTS), "interleave_layout": len(INTERLEAVES), "swizzle_mode": len(SWIZZLES),
+    "fill_mode": len(FILLS),
+}  # fmt: skip
+"""How many values there are of the fields that have names."""
+DIMENSIONS: dict[str, int] = {"box_dim": 5, "global_dim": 5, "global_stride": 4, "element_stride": 5}
+"""How many places the fields have that say something of each dimension."""
+_MOST = {"rank": 0xFF, "box": 0xFFFF, "element_strides": 0xFFFF}
+"""What is larger breaks the rules as this does."""
+
+
+def replaced(data: bytes, field: str, number: int, value: int) -> bytes | None:
+    """A tensor map, or 128 zeros, with another value of a field of PTX's name; None for other bytes.
+
+    number: which dimension, of fields that have several. Rules are not looked at: other fields may be yet to come.
+    """
+    record = _record(data) if any(data) else _Record(0, 1, 0, 0, 0, 0, 1, 0, 0, *((0,) * n for n in (5, 4, 5, 5)))
+    if record is None:
+        return None
+    name, old = _FIELDS[field], getattr(record, _FIELDS[field])
+    if field == "elemtype":
+        value = list(TYPES_OF).index(ELEMENTS[value])
+    value = min(value + (field == "rank"), _MOST.get(name, value + 1))
+    new = (*old[:number], value, *old[number + 1 :]) if isinstance(old, tuple) else value
+    return _bytes(record._replace(**{name: new}, replaced=1))

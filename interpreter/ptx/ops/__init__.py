@@ -23,6 +23,7 @@ from . import (
     move,
     remote,
     tensor,
+    tensormap,
     warp,
     wgmma,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "move",
     "remote",
     "tensor",
+    "tensormap",
     "warp",
     "wgmma",
 ]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...errors import LaunchError
 from ...numerics import round_tf32
 from ..access import unwatched
 from ..frame import Frame, Index
@@ -91,13 +92,16 @@ class Boxes:
 
 
 def tensor_map(site: Site, lane: Lane, address: int) -> TensorMap:
-    """The tensor map at a generic address. Raises MemoryAccessError where none is."""
+    """The tensor map at a generic address. Raises MemoryAccessError where none is, or one that breaks the rules."""
     if address % ALIGNMENT:
         raise fault(site, lane, f"a tensor map at {address:#x}, no multiple of {ALIGNMENT}")
     access = unwatched(site, 8, writes=False)
     addresses = np.uint64(address) + np.arange(0, SIZE, 8, dtype=np.uint64)
     cells = resolve(access, "generic", lane.frame, np.full(len(addresses), lane.thread), addresses)
-    found = decode_tensor_map(gathered(cells, 0, len(addresses)).tobytes())
+    try:
+        found = decode_tensor_map(gathered(cells, 0, len(addresses)).tobytes())
+    except LaunchError as error:
+        raise fault(site, lane, f"at {address:#x}, changed by the kernel: {error}") from error
     if found is None:
         raise fault(site, lane, f"no tensor map at {address:#x}: `encode_tensor_map` makes them for the emulator")
     return found

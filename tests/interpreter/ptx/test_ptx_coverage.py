@@ -15,7 +15,7 @@ TEXT = """
     .reg .b32 %r<3>;
     add.u32 %r1, %r2, %r2;
     add.u32 %r1, %r1, %r2;
-    tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%r1], [%r2], 128;
+    vadd.s32.s32.s32 %r1, %r2, %r2;
     ret;
 }
 """
@@ -26,7 +26,7 @@ def test_instructions_are_counted_and_those_without_a_row_named() -> None:
     use.add(TEXT)
     assert use.texts == 1 and use.opcodes["add.u32"] == 2 and use.opcodes.total() == 4
     (unlisted,) = use.unlisted()
-    assert unlisted.startswith("tensormap.cp_fenceproxy.") and ptx_coverage.is_listed("wgmma.fence.sync.aligned")
+    assert unlisted.startswith("vadd.") and ptx_coverage.is_listed("wgmma.fence.sync.aligned")
 
 
 def test_the_exit_status_says_whether_a_row_is_missing(
@@ -37,7 +37,7 @@ def test_the_exit_status_says_whether_a_row_is_missing(
     said = capsys.readouterr().out
     assert "mma.sync.aligned.m16n8k16" in said and said.endswith("without a row: none\n")
     monkeypatch.setitem(ptx_coverage.SOURCES, "tests", lambda *_: iter([TEXT]))
-    assert ptx_coverage.main(*chosen) == 1 and "tensormap.cp_fenceproxy" in capsys.readouterr().out
+    assert ptx_coverage.main(*chosen) == 1 and "vadd.s32" in capsys.readouterr().out
 
 
 @pytest.mark.slow
