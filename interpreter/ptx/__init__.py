@@ -10,8 +10,8 @@ What runs beside the threads is in `hopper/`; `circles` finds threads that poll 
 
 What is checked: `access` says what kind of access an instruction makes, `watch` looks at each one with `shadow` (the
 last accesses to every byte), `order`, `messages` and `fences` (what comes before what) and `scopes`, and tells `races`;
-`copies` are the asynchronous ones; `taint` and `marks` follow values that nobody wrote. What is counted: `traffic`,
-`counters`.
+`copies` are the asynchronous ones; `taint`, `marks` and `definedness` follow values that nobody wrote. What is counted:
+`traffic`, `counters`.
 """
 
 from . import ops

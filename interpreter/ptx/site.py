@@ -143,7 +143,8 @@ def _bits(width: int) -> str:
 
 
 def _constant(value: int, type_: PtxType) -> Read:
-    octets = (value & ((1 << type_.bits) - 1)).to_bytes(CARRIERS[type_.bits].itemsize, "little")
+    """A number, which has 64 bits at most: the others are zeros."""
+    octets = (value & ((1 << min(type_.bits, 64)) - 1)).to_bytes(CARRIERS[type_.bits].itemsize, "little")
     bits = np.frombuffer(octets, CARRIERS[type_.bits])
     return lambda frame, index: bits
 

@@ -110,7 +110,8 @@ def _words(*places: int) -> Want:
 
 def _signed(read: Octets, out: Octets) -> None:
     out[:, :4] = read[:, :4]
-    out[:, 4:_SIZE] = (read[:, 3:4] >> 7) * 0xFF
+    out[:, 4:8] = (read[:, 3:4] >> 7) * 0xFF  # to 64 bits, as an H200 has it
+    out[:, 8:_SIZE] = 0
 
 
 _FOUR = "ld.global.v4.b32 {%x4, %x5, %x6, %x7}, [%a];"
@@ -125,7 +126,7 @@ def _registers() -> Iterator[Move]:
          " st.global.v4.b32 [%o], {%x7, %x5, %x6, %x4};", _words(3, 1, 2, 0)),
         ("(to one of two)", "ld.global.b128 %q0, [%a]; mov.b128 {_, %d4}, %q0; st.global.b64 [%o], %d4;", _words(2, 3)),
         ("(of a register)", f"ld.global.b128 %q1, [%a]; mov.b128 %q0, %q1; {leave}", _words(0, 1, 2, 3)),
-        ("(of -1)", f"mov.b128 %q0, -1; {leave}", _words(-1, -1, -1, -1)),
+        ("(of -1)", f"mov.b128 %q0, -1; {leave}", _words(-1, -1, -2, -2)),
         ("(of 0xffffffff)", f"mov.b128 %q0, 0xffffffff; {leave}", _words(-1, -2, -2, -2)),
         ("(of a register and a number)", f"ld.global.b64 %d4, [%a]; mov.b128 %q0, {{%d4, -1}}; {leave}",
          _words(0, 1, -1, -1)),

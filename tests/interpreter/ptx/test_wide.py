@@ -112,6 +112,7 @@ UNWRITTEN = {
 @pytest.mark.parametrize("body", UNWRITTEN.values(), ids=UNWRITTEN)
 def test_halves_that_nobody_wrote(body: str) -> None:
     launch(f"{body} mov.b128 {{%d0, %d1}}, %q0; st.global.b64 [%b], %d0;")
+    launch(f"{body} st.global.b64 [%b], %q0;")
     launch(f"{body} mov.b128 {{%x1, %x2, %x3, %x4}}, %q0; st.global.v2.b32 [%b], {{%x1, %x2}};")
     for store in ("mov.b128 {%d0, %d1}, %q0; st.global.b64 [%b], %d1;", "st.global.b128 [%b], %q0;",
                   "mov.b128 {%x1, %x2, %x3, %x4}, %q0; st.global.b32 [%b], %x4;"):  # fmt: skip
