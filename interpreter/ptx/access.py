@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .types import TYPES
+
 if TYPE_CHECKING:
     from .site import Site
 
@@ -34,7 +36,8 @@ class Access:
     accesses (atomics, `.relaxed` and stronger, `.volatile`) `peek` for a read and `atomic` for anything that writes.
     constant: the bytes must not change while the kernel runs (`ld.global.nc`). updates: it reads what it writes.
     number: its place in `program.accesses`. asynchronous: an engine makes it (its proxy); it is of no certain size.
-    object: of an mbarrier's own instructions. reach: how far a strong one does.
+    object: of an mbarrier's own instructions. reach: how far a strong one does. unit: the bytes of what a strong one
+    reads or writes at once, which is a number, not a vector or a pair; 0 where they do not count.
     """
 
     site: Site
@@ -53,6 +56,7 @@ class Access:
     asynchronous: bool = False
     object: bool = False
     reach: int = GRID
+    unit: int = 0
 
     @property
     def what(self) -> str:
@@ -87,6 +91,7 @@ def access_of(
         number=len(accesses), acquires=semantics in _ACQUIRES, releases=semantics in _RELEASES, collective=collective,
         constant="nc" in site.instruction.opcode.split("."), updates=base in _ATOMIC,
         reach=reach_of(site) if strong else GRID,
+        unit=dtype.itemsize // TYPES[site.modifiers["type"]].lanes if strong and semantics != "volatile" else 0,
     )  # fmt: skip
     accesses.append(access)
     return access

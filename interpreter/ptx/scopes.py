@@ -1,7 +1,7 @@
-"""Scopes of strong accesses and fences: whom they reach, and which accesses they leave out.
+"""Scopes and widths of strong accesses: whom they reach, and which accesses they leave out.
 
-A strong access with a scope of one block (`cta`) or cluster is an ordinary one for the threads of others. How far an
-ordering reaches is the business of `messages`.
+A strong access with a scope of one block (`cta`) or cluster is an ordinary one for the threads of others, and so is any
+beside one to some of its bytes, or to more. How far an ordering reaches is the business of `messages`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .access import GRID
 from .shadow import ENGINE, SHIFT, STAMPS, THREAD, Clock, Records
 
 if TYPE_CHECKING:
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 def left_out(
     frame: Frame, clock: Clock, access: Access, threads: NDArray[np.intp], records: Records
 ) -> NDArray[np.bool_]:
-    """Which records are of threads that the access does not reach from the threads beside them, or the other way round.
+    """Which records are of threads that the access does not reach from the threads beside them, or the other way round,
+    or of other widths.
 
-    Two read-modify-writes are let pass: PTX does not, but languages (Triton's, ours) have scopes say how far an
-    ordering reaches, and count on atomics to be indivisible between blocks whatever their scope.
+    Whatever their scopes, two read-modify-writes are let pass: PTX does not, but languages (Triton's, ours) have scopes
+    say how far an ordering reaches, and count on atomics to be indivisible between blocks whatever their scope.
     """
     spans = np.array((frame.threads, frame.threads * frame.cluster, 0))
     stamps, inverse = np.unique(records >> SHIFT & STAMPS, return_inverse=True)
@@ -33,7 +35,21 @@ def left_out(
     passes = np.array([access.updates and other.updates for other in found], np.bool_)[inverse]
     others = (records & THREAD) - frame.first * frame.threads
     apart = _apart(threads, others, spans[access.reach]) | _apart(threads, others, theirs)
-    return apart & ~passes & (records < ENGINE)
+    wide = np.array([of_other_width(access, other) for other in found], np.bool_)[inverse]
+    return (apart & ~passes | wide) & (records < ENGINE)
+
+
+def of_other_width(one: Access, other: Access) -> bool:
+    """Whether strong accesses that meet do so in part only: they are aligned, so that it is enough to know the units.
+
+    `volatile` ones are let pass: compilers read several numbers at once by them.
+    """
+    return one.unit != other.unit and one.unit > 0 < other.unit
+
+
+def leaves_out(accesses: list[Access]) -> bool:
+    """Whether any of a program's accesses may leave another one out."""
+    return any(access.reach < GRID for access in accesses) or len({access.unit for access in accesses} - {0}) > 1
 
 
 def _apart(threads: NDArray[np.intp], others: Records, span: NDArray[Any]) -> NDArray[np.bool_]:

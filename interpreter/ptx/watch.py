@@ -1,9 +1,9 @@
 """What is checked about every access to shared and global memory.
 
 Two accesses of different threads to the same byte, one of them a write and not both of them strong, must be ordered by
-barriers; between blocks, where barriers order nothing, by messages. Strong is only what is so for both threads: a scope
-of one block or cluster leaves the others out. A write of the value that is there already counts as harmless: threads
-that hold copies of one element may all store it. See `order` for what orders, `shadow` for what is remembered.
+barriers; between blocks, where barriers order nothing, by messages. Strong is only what is so for both threads, which
+other scopes and widths are not. A write of the value that is there already counts as harmless: threads that hold copies
+of one element may all store it. See `order` for what orders, `shadow` for what is remembered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .frame import Frame, Index
 from .messages import Published
 from .order import Order
 from .races import Race, Races, party
-from .scopes import left_out
+from .scopes import leaves_out, left_out, of_other_width
 from .shadow import COLLECTIVE, PENDING, SHIFT, STAMPS, THREAD, UNWRITTEN, Clock, Records, Shadow, firsts, granule_bits
 from .spaces import Cells, Rows, element_of, gathered
 from .stack import Stack
@@ -39,11 +39,12 @@ CONFLICTS = {
 }
 """For each kind of access the kinds that it must be ordered with."""
 APART = {"peek": ("atomic",), "atomic": ("atomic", "peek")}
-"""For each kind of strong access the kinds that it must be ordered with where a scope leaves one of the threads out."""
+"""For each kind of strong access the kinds that it must be ordered with where one leaves the other out."""
 
 _UNORDERED = "not ordered with"
 _IN_FLIGHT = "without a wait for"
 _SCOPE = "which a scope keeps apart from"
+_WIDTH = "which is not of the very same bytes, and so not strong beside"
 _CONSTANT = "whose bytes must not change in this launch, beside"
 Mask = NDArray[np.bool_]
 Threads = NDArray[np.intp]
@@ -53,7 +54,7 @@ class History:
     """What a launch remembers of global memory, of the races in it, and of time.
 
     copies: the access of each one ever in flight. issuers: by stamp, the thread an engine worked for. narrow: whether
-    any scope leaves threads out.
+    strong accesses may leave others out.
     """
 
     def __init__(self, accesses: list[Access], blocks: int) -> None:
@@ -61,7 +62,7 @@ class History:
         self.clock = Clock(accesses)
         self.races = Races()
         self.bits = {space: granule_bits(accesses, space) for space in ("shared", "global")}
-        self.narrow = any(access.reach < GRID for access in accesses)
+        self.narrow = leaves_out(accesses)
         self.copies: list[Access] = []
         self.issuers: dict[int, int] = {}
         self._buffers: dict[int, Shadow] = {}
@@ -70,8 +71,7 @@ class History:
         """The records of a buffer of global memory, from the last multiple of 16 at or below its start on."""
         found = self._buffers.get(id(buffer))
         if found is None:
-            found = Shadow(buffer.nbytes + buffer.start % 16, self.bits["global"], unwritten=False)
-            self._buffers[id(buffer)] = found
+            found = self._buffers[id(buffer)] = Shadow(buffer.nbytes + buffer.start % 16, self.bits["global"], False)
         return found
 
 
@@ -260,7 +260,7 @@ class Watch:
                     yield self._left_out(touch, self._unordered(touch, kind, found >= touch.late, found))
 
     def _left_out(self, touch: Touch, doubts: Doubts) -> Doubts:
-        """Those that a scope keeps apart from the touch."""
+        """Those that a scope or width keeps apart from the touch."""
         threads = touch.threads[doubts.rows]
         out = left_out(self.frame, self.history.clock, touch.access, threads, doubts.records)
         return doubts.only(out)._replace(kind="scope")
@@ -379,7 +379,8 @@ class Watch:
         if stamp >= PENDING >> SHIFT:
             return self.history.copies[stamp - (PENDING >> SHIFT)], _IN_FLIGHT
         why = {"source": _IN_FLIGHT, "scope": _SCOPE}.get(kind, _CONSTANT if touch.access.constant else _UNORDERED)
-        return self.history.clock.access(stamp), why
+        access = self.history.clock.access(stamp)
+        return access, _WIDTH if kind == "scope" and of_other_width(touch.access, access) else why
 
     def _address(self, touch: Touch, granule: int) -> str:
         byte = granule << touch.shadow.bits

@@ -9,7 +9,7 @@ release synchronizes with which acquire.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -20,7 +20,7 @@ from tilewright.interpreter import Buffer, Options, load_ptx, run_ptx
 from tilewright.interpreter.ptx import RaceError
 
 FLAGS = 8
-"""The place of the first flag; data lie below."""
+"""The place of the first flag, each of 8 bytes; data lie below."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,15 @@ class Data:
 
 @dataclass(frozen=True)
 class Send:
-    """One more for a flag. form: `red`, `atom` or, for a flag that is sent once, `st`. sem: `relaxed` or `release`."""
+    """One more for a flag. form: `red`, `atom` or, for a flag that is sent once, `st`. sem: `relaxed` or `release`.
+    width: in bytes, of which the lowest 4 count."""
 
     thread: int
     sem: str
     scope: str
     flag: int = 0
     form: str = "st"
+    width: int = 4
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Wait:
     scope: str
     flag: int = 0
     form: str = "ld"
+    width: int = 4
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,9 @@ class Machine:
         return [t for t in range(self.count) if self.group(t, scope) == self.group(step.thread, scope)]
 
     def strong(self, one: Release | Acquire | Send | Wait, other: Release | Acquire | Send | Wait) -> bool:
-        """Whether two operations are morally strong: each in the scope of the other."""
+        """Whether two operations are morally strong: each in the scope of the other, and to the same bytes."""
+        if isinstance(one, Send | Wait) and isinstance(other, Send | Wait) and one.width != other.width:
+            return False
         return all(self.group(one.thread, s) == self.group(other.thread, s) for s in (one.scope, other.scope))
 
 
@@ -162,29 +167,51 @@ class _Book:
 
 def racing(machine: Machine, program: Sequence[Step]) -> set[tuple[int, int]]:
     """The pairs of steps on data (earlier first) that race."""
-    book, done = _Book(machine, program), []
-    for number, step in enumerate(program):
+    return {(a, b) for a, b in _unordered(machine, program) if _conflict(program[a], program[b])}
+
+
+def mixing(machine: Machine, program: Sequence[Step]) -> set[tuple[int, int]]:
+    """The pairs of steps on flags that race because they are of different widths."""
+    return {(a, b) for a, b in _unordered(machine, program) if _mix(program[a], program[b])}
+
+
+def _unordered(machine: Machine, program: Sequence[Step]) -> Iterator[tuple[int, int]]:
+    """The pairs of steps of different threads of which the first is not ordered before the second."""
+    book, done = _Book(machine, program), list[tuple[Step, Clock, Clock]]()
+    for step in program:
+        earlier = tuple(book.clocks[step.thread])
         book.do(step)
-        if isinstance(step, Data):
-            done.append((number, step, tuple(book.clocks[step.thread])))
-    return {
-        (a, b)
-        for (a, one, before), (b, other, after) in combinations(done, 2)
-        if one.thread != other.thread and one.cell == other.cell and "st" in (one.kind, other.kind)
-        if after[one.thread] < before[one.thread]
-    }
+        done.append((step, earlier, tuple(book.clocks[step.thread])))
+    for (a, (one, _, before)), (b, (other, earlier, after)) in combinations(enumerate(done), 2):
+        known = earlier if isinstance(other, Wait) else after
+        if one.thread != other.thread and known[one.thread] < before[one.thread]:
+            yield a, b
+
+
+def _conflict(one: Step, other: Step) -> bool:
+    return (
+        isinstance(one, Data) and isinstance(other, Data) and one.cell == other.cell and "st" in (one.kind, other.kind)
+    )
+
+
+def _mix(one: Step, other: Step) -> bool:
+    if not isinstance(one, Send | Wait) or not isinstance(other, Send | Wait) or one.flag != other.flag:
+        return False
+    reads = [isinstance(step, Wait) and step.form == "ld" for step in (one, other)]
+    return one.width != other.width and not all(reads)
 
 
 def reported(machine: Machine, program: Sequence[Step], seed: int = 0, chunk: int = 1 << 21) -> set[tuple[int, int]]:
-    """The pairs of steps on data that the emulator reports."""
+    """The pairs of steps on data, or of different widths on flags, that the emulator reports."""
     module = load_ptx(ptx(machine, program))
-    buffers, shape = [Buffer.of("a", np.zeros(16, np.uint32))], (machine.cluster,)
+    buffers, shape = [Buffer.of("a", np.zeros(32, np.uint32))], (machine.cluster,)
     options = Options(seed=seed, fuel=100_000, chunk_bytes=chunk)
     try:
         run_ptx(module, "k", (machine.blocks,), (32 * machine.threads,), buffers, options, cluster=shape)
     except RaceError as error:
         ends = (sorted((r.first.location.line, r.second.location.line)) for r in error.races)
-        return {(a - 1, b - 1) for a, b in ends if all(isinstance(program[n - 1], Data) for n in (a, b))}
+        pairs = {(a - 1, b - 1) for a, b in ends}
+        return {(a, b) for a, b in pairs if isinstance(program[a], Data) or _mix(program[a], program[b])}
     return set()
 
 
@@ -201,7 +228,7 @@ def ptx(machine: Machine, program: Sequence[Step]) -> str:
             if thread in here:
                 lines += [f".loc 1 {number + 1} 1", _text(program, number, thread)]
         lines.append(f"ret; N{thread}:")
-    head = ".reg .b32 %t, %i, %n, %y; .reg .b64 %a; .reg .pred %p, %q; ld.param.u64 %a, [a];"
+    head = ".reg .b32 %t, %i, %n, %y, %y32; .reg .b64 %a, %y64; .reg .pred %p, %q; ld.param.u64 %a, [a];"
     return f'{HEADER}.file 1 "k"\n.visible .entry k(.param .u64 a)\n{{\n{head}\n' + "\n".join(lines) + "\nret;\n}\n"
 
 
@@ -214,10 +241,14 @@ def _text(program: Sequence[Step], number: int, thread: int) -> str:
         return "barrier.sync 0;" if step.kind == "bar" else "barrier.cluster.arrive; barrier.cluster.wait;"
     if isinstance(step, Fence):
         return f"{step.kind}.{'gl' if (step.kind, step.scope) == ('membar', 'gpu') else step.scope};"
-    place, how = f"[%a+{4 * (FLAGS + step.flag)}]", f"{step.sem}.{step.scope}.global"
+    place, how, bits = f"[%a+{4 * FLAGS + 8 * step.flag}]", f"{step.sem}.{step.scope}.global", 8 * step.width
     if isinstance(step, Send):
-        into = "%y, " if step.form == "atom" else ""
-        return f"st.{how}.u32 {place}, 1;" if step.form == "st" else f"{step.form}.{how}.add.u32 {into}{place}, 1;"
+        into = f"%y{bits}, " if step.form == "atom" else ""
+        return (
+            f"st.{how}.u{bits} {place}, 1;" if step.form == "st" else f"{step.form}.{how}.add.u{bits} {into}{place}, 1;"
+        )
     count = sum(isinstance(s, Send) and s.flag == step.flag for s in program)
-    read = f"ld.{how}.u32 %y, {place};" if step.form == "ld" else f"atom.{how}.add.u32 %y, {place}, 0;"
-    return f"W{number}_{thread}: {read} setp.ne.u32 %q, %y, {count}; @%q bra W{number}_{thread};"
+    add = f"atom.{how}.add.u{bits} %y{bits}, {place}, 0;"
+    read = f"ld.{how}.u{bits} %y{bits}, {place};" if step.form == "ld" else add
+    test = f"cvt.u32.u{bits} %y, %y{bits}; setp.ne.u32 %q, %y, {count};"
+    return f"W{number}_{thread}: {read} {test} @%q bra W{number}_{thread};"

@@ -70,6 +70,44 @@ def test_both_scopes_count(one: str, other: str, races: bool, seed: int) -> None
         run(body, 2, seed=seed)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("one", "other", "races"),
+    [
+        ("st.release.gpu.global.u64 [%a], %z;", "ld.acquire.gpu.global.u32 %y, [%a];", True),
+        ("st.release.gpu.global.u64 [%a], %z;", "ld.acquire.gpu.global.u32 %y, [%a+4];", True),
+        ("st.release.gpu.global.u32 [%a], 1;", "ld.acquire.gpu.global.u64 %z, [%a];", True),
+        ("st.relaxed.gpu.global.u8 [%a+1], 1;", "ld.relaxed.gpu.global.u16 %y, [%a];", True),
+        ("red.relaxed.gpu.global.add.u32 [%a], 1;", "atom.relaxed.gpu.global.add.u64 %z, [%a], %z;", True),
+        ("red.relaxed.gpu.global.add.u32 [%a+8], 1;", "atom.relaxed.gpu.global.add.u64 %z, [%a], %z;", False),
+        ("st.relaxed.gpu.global.v2.u32 [%a], {1, 1};", "ld.relaxed.gpu.global.u32 %y, [%a+4];", False),
+        ("st.relaxed.gpu.global.v2.u32 [%a], {1, 1};", "ld.relaxed.gpu.global.u64 %z, [%a];", True),
+        ("red.relaxed.gpu.global.add.noftz.f16x2 [%a], %y;", "ld.relaxed.gpu.global.b16 %h, [%a+2];", False),
+        ("st.relaxed.gpu.global.u64 [%a], %z;", "ld.volatile.global.v2.u32 {%y, %n}, [%a];", False),
+        ("ld.relaxed.gpu.global.u64 %z, [%a];", "ld.relaxed.gpu.global.u32 %y, [%a];", False),
+    ],
+)
+def test_both_widths_count(one: str, other: str, races: bool, seed: int) -> None:
+    """The parts of vectors and pairs count by themselves."""
+    start = ".reg .b64 %z; .reg .b16 %h; mov.u64 %z, 1; mov.u32 %y, 0; setp.ne.u32 %q, %t, 0; @%q bra END;"
+    body = f"{start} @%p bra ONE; {other} bra END; ONE: {one} END: ret;".replace("u16 %y", "u16 %h")
+    if not races:
+        run(body, 2, seed=seed)
+        return
+    with pytest.raises(RaceError, match="which is not of the very same bytes, and so not strong beside the"):
+        run(body, 2, seed=seed)
+
+
+def test_other_widths_are_no_race_where_a_message_orders_them() -> None:
+    body = """.reg .b64 %z; setp.ne.u32 %q, %t, 0; @%q bra END; @%p bra ONE;
+    W: ld.acquire.gpu.global.u32 %y, [%a+8]; setp.eq.u32 %q, %y, 0; @%q bra W;
+    ld.relaxed.gpu.global.u64 %z, [%a]; bra END;
+    ONE: st.relaxed.gpu.global.u32 [%a], 2; st.release.gpu.global.u32 [%a+8], 1; END: ret;"""
+    run(body, 2)
+    with pytest.raises(RaceError, match="not of the very same bytes"):
+        run(body.replace("release", "relaxed"), 2)
+
+
 def test_blocks_have_shared_memory_of_their_own() -> None:
     body = "mov.u32 %n, s; st.shared.u32 [%n], 0; bar.sync 0; atom.relaxed.cta.shared.add.u32 %y, [%n], 1; bar.sync 0;"
     assert run(f"{body} ld.shared.u32 %y, [%n]; atom.global.add.u32 %n, [%a], %y;")[0] == 4 * 32 * 32
