@@ -113,6 +113,7 @@ def object_access(site: Site, verb: str, kind: str) -> Access:
     accesses = site.program.accesses
     access = Access(
         site, "shared", np.dtype(np.uint64), 8, verb, kind != "peek", kind, len(accesses), object=True,
+        reach=reach_of(site),
     )  # fmt: skip
     accesses.append(access)
     return access

@@ -21,7 +21,7 @@ class Fences:
 
     def __init__(self, frame: Frame, width: int) -> None:
         self._ready = np.zeros((CLUSTER + 1, frame.count, width), np.int32)
-        self._awaited = np.zeros((frame.count, width), np.int32)
+        self._awaited = np.zeros((CLUSTER + 1, frame.count, width), np.int32)
 
     def prepare(self, threads: Threads, known: Known, reach: int) -> None:
         """Threads pass a fence that reaches so far: what they know is ready to be told."""
@@ -31,10 +31,10 @@ class Fences:
         """What threads tell by a relaxed arrival that others of their block, or of their cluster, wait for."""
         return self._ready[reach, threads]
 
-    def wait(self, threads: Threads, known: Known) -> None:
-        """Threads have waited, relaxed."""
-        self._awaited[threads] = np.maximum(self._awaited[threads], known)
+    def wait(self, threads: Threads, known: Known, reach: int) -> None:
+        """Threads have waited, relaxed, for others of their block, or of their cluster."""
+        self._awaited[reach, threads] = np.maximum(self._awaited[reach, threads], known)
 
-    def awaited(self, threads: Threads) -> Known:
-        """What threads learn at a fence."""
-        return self._awaited[threads]
+    def awaited(self, threads: Threads, reach: int) -> Known:
+        """What threads learn at a fence that reaches so far."""
+        return self._awaited[: reach + 1, threads].max(0)

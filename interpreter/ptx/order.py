@@ -263,7 +263,7 @@ class Order:
         """Threads pass a fence that reaches so far."""
         threads = self._frame.indices(index)
         if self.fences is not None:
-            self.learn(threads, self.fences.awaited(threads))
+            self.learn(threads, self.fences.awaited(threads, reach))
         self._recall(threads)
         heard = self.messages.fence(threads, self.told(threads), reach)
         if self._slots:

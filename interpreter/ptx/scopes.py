@@ -28,11 +28,13 @@ def left_out(
     Whatever their scopes, two read-modify-writes are let pass: PTX does not, but languages (Triton's, ours) have scopes
     say how far an ordering reaches, and count on atomics to be indivisible between blocks whatever their scope.
     """
+    if access.object:  # an mbarrier is indivisible for everybody
+        return np.zeros(len(threads), np.bool_)
     spans = np.array((frame.threads, frame.threads * frame.cluster, 0))
     stamps, inverse = np.unique(records >> SHIFT & STAMPS, return_inverse=True)
     found = [clock.access(stamp) for stamp in stamps.tolist()]
     theirs = spans[np.array([other.reach for other in found], np.intp)][inverse]
-    passes = np.array([access.updates and other.updates for other in found], np.bool_)[inverse]
+    passes = np.array([access.updates and other.updates or other.object for other in found], np.bool_)[inverse]
     others = (records & THREAD) - frame.first * frame.threads
     apart = _apart(threads, others, spans[access.reach]) | _apart(threads, others, theirs)
     wide = np.array([of_other_width(access, other) for other in found], np.bool_)[inverse]
@@ -49,7 +51,10 @@ def of_other_width(one: Access, other: Access) -> bool:
 
 def leaves_out(accesses: list[Access]) -> bool:
     """Whether any of a program's accesses may leave another one out."""
-    return any(access.reach < GRID for access in accesses) or len({access.unit for access in accesses} - {0}) > 1
+    return (
+        any(access.reach < GRID and not access.object for access in accesses)
+        or len({access.unit for access in accesses} - {0}) > 1
+    )
 
 
 def _apart(threads: NDArray[np.intp], others: Records, span: NDArray[Any]) -> NDArray[np.bool_]:

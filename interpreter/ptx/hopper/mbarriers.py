@@ -1,14 +1,15 @@
 """mbarriers: objects in shared memory that threads arrive at and wait for, and that count bytes of copies as well.
 
 A phase is complete when all expected arrivals have come and no bytes are outstanding. Who arrives (`.release`) tells
-what it knows; who finds a phase complete (`.acquire`) learns that and what the phase's copies have done. The objects
-are kept beside the memory; ordinary accesses to where one lies are refused.
+what it knows; who finds a phase complete (`.acquire`) learns that and what the phase's copies have done. Both scopes
+must contain both threads. Where none is named that is the cluster, not the block as PTX has it: libraries signal other
+blocks so. The objects are kept beside the memory; ordinary accesses to where one lies are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,8 @@ _WARP = 32
 class Mbarrier:
     """One object. `expected` arrivals a phase, `pending` of which have yet to come; `nbytes` outstanding.
 
-    told: what those that arrived in this phase knew; known: the same of all phases before it. slot: see `order`.
+    told: what those that arrived in this phase knew; known: the same of all phases before it; each once for who learns
+    from the mbarrier's own block alone, and for who learns from its cluster. slot: see `order`.
     """
 
     slot: int
@@ -46,8 +48,8 @@ class Mbarrier:
     pending: int
     nbytes: int = 0
     phase: int = 0
-    told: Known | None = None
-    known: Known | None = None
+    told: list[Known | None] = field(default_factory=lambda: [None, None])
+    known: list[Known | None] = field(default_factory=lambda: [None, None])
 
     @property
     def state(self) -> int:
@@ -58,13 +60,15 @@ class Mbarrier:
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """Arrivals of threads at the mbarriers `keys`: how many each stands for (0 for none), and bytes to be expected
-    before that. drop: the expected count sinks by them. complete: whether they may complete the phase."""
+    before that. reach: how far they tell. drop: the expected count sinks by them. complete: whether they may complete
+    the phase."""
 
     threads: Threads
     keys: Threads
     counts: NDArray[np.int64]
     nbytes: NDArray[np.int64]
     releases: bool
+    reach: int = CLUSTER
     drop: bool = False
     complete: bool = True
 
@@ -132,13 +136,15 @@ class Mbarriers:
         watch, threads = self._frame.watch, arrivals.threads[rows]
         if watch is None:
             return
-        if arrivals.releases:
-            self._tell(barrier, watch.order.known(threads).max(0))
-        elif watch.order.fences is not None and arrivals.counts[rows].any():
-            own = threads // self._frame.threads == key // (self._frame.shared.stride // 8)
-            for reach, some in ((BLOCK, threads[own]), (CLUSTER, threads[~own])):
-                if len(some):
-                    self._tell(barrier, watch.order.fences.ready(some, reach).max(0))
+        own = threads // self._frame.threads == key // (self._frame.shared.stride // 8)
+        fences = watch.order.fences if arrivals.counts[rows].any() else None
+        for reach, some in ((BLOCK, threads[own]), (CLUSTER, threads[~own])):
+            if not len(some) or reach > arrivals.reach:
+                continue
+            if arrivals.releases:
+                self._tell(barrier, watch.order.known(some).max(0), reach)
+            elif fences is not None:
+                self._tell(barrier, fences.ready(some, reach).max(0), reach)
 
     def _before_warps(self, threads: Threads, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many arrivals there were before those of each thread's warp, which arrives as one."""
@@ -176,9 +182,9 @@ class Mbarriers:
         if barrier.pending == 0 and barrier.nbytes == 0:
             barrier.phase += 1
             barrier.pending = barrier.expected
-            if barrier.told is not None:
-                barrier.known = barrier.told if barrier.known is None else np.maximum(barrier.known, barrier.told)
-                barrier.told = None
+            for reach, told in enumerate(barrier.told):
+                barrier.known[reach] = _joined(barrier.known[reach], told)
+            barrier.told = [None, None]
             self._engines.wake()
 
     def signal(self, site: Site, thread: int, key: int, nbytes: int, slot_stamp: int | None) -> None:
@@ -188,11 +194,13 @@ class Mbarriers:
         if watch is not None and slot_stamp is not None:
             row = np.zeros(watch.order.width, np.int32)
             row[watch.order.column(barrier.slot)] = slot_stamp
-            self._tell(barrier, row)
+            self._tell(barrier, row, BLOCK)
         self.count(site, thread, key, barrier, -nbytes)
 
-    def _tell(self, barrier: Mbarrier, row: Known) -> None:
-        barrier.told = row if barrier.told is None else np.maximum(barrier.told, row)
+    def _tell(self, barrier: Mbarrier, row: Known, reach: int) -> None:
+        """Something is told to those that learn from as far as this."""
+        for each in range(reach, CLUSTER + 1):
+            barrier.told[each] = _joined(barrier.told[each], row)
 
     def done(self, site: Site, threads: Threads, keys: Threads, wanted: Array, parity: bool) -> NDArray[np.bool_]:
         """Whether the phases that states or parities name are complete."""
@@ -211,16 +219,20 @@ class Mbarriers:
             found[rows] = phases != barrier.phase
         return found
 
-    def acquire(self, site: Site, threads: Threads, keys: Threads, at_once: bool) -> None:
-        """Threads have found a phase complete, and learn of it now or at their next fence."""
+    def acquire(self, site: Site, threads: Threads, keys: Threads, reach: int, at_once: bool) -> None:
+        """Threads have found a phase complete, and learn of it, from so far away, now or at their next fence."""
         watch = self._frame.watch
         if watch is None:
             return
         for key, rows in _groups(keys):
             known = self.at(site, int(threads[rows[0]]), key).known
-            if known is not None:
-                learn = watch.order.learn if at_once or watch.order.fences is None else watch.order.fences.wait
-                learn(threads[rows], known)
+            for each, row in enumerate(known[: reach + 1]):
+                if row is None:
+                    continue
+                if at_once or watch.order.fences is None:
+                    watch.order.learn(threads[rows], row)
+                else:
+                    watch.order.fences.wait(threads[rows], row, each)
 
     def describe(self, key: int) -> str:
         """The state of an mbarrier, for messages."""
@@ -247,6 +259,12 @@ class Mbarriers:
     def _fault(self, site: Site, thread: int, key: int, what: str) -> BarrierError:
         where = f"`{site.instruction.opcode}` at {self.place(key)}"
         return site.fault(BarrierError, f"{where}, {what}", self._frame, thread)
+
+
+def _joined(known: Known | None, row: Known | None) -> Known | None:
+    if known is None or row is None:
+        return row if known is None else known
+    return np.maximum(known, row)
 
 
 def _groups(keys: Threads) -> Iterator[tuple[int, Threads]]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..access import Access, object_access
+from ..access import CLUSTER, Access, object_access, reach_of
 from ..frame import Frame, Index, spread
 from ..hopper.mbarriers import Arrivals, Threads, pending_count
 from ..machine import Machine
@@ -137,14 +137,14 @@ def arrive(site: Site) -> Step:
     if m.get("space") == "shared::cluster" and not isinstance(site.operands[0], Sink):
         site.fail(f"`{site.instruction.opcode}` has no state: its destination is `_`")
     place, numbers = Place(site, 1, "atomic"), _numbers(site, last)
-    drop, releases = m["op"] == "arrive_drop", m["sem"] != "relaxed"
+    drop, releases, reach = m["op"] == "arrive_drop", m["sem"] != "relaxed", min(reach_of(site), CLUSTER)
     site.program.relaxed |= not releases
 
     def run(frame: Frame, index: Index) -> None:
         keys, given = _present(place, frame, index), numbers(frame, index)
         ones, none = np.ones_like(given), np.zeros_like(given)
         counts, nbytes = (ones, given) if expects else (given, none)
-        arrivals = Arrivals(frame.indices(index), keys, counts, nbytes, releases, drop, complete=not partial)
+        arrivals = Arrivals(frame.indices(index), keys, counts, nbytes, releases, reach, drop, not partial)
         write(frame, index, frame.engines.mbarriers.arrive(site, arrivals))
 
     return run
@@ -182,6 +182,7 @@ class _Wait:
         self._wanted: Read = site.read(site.operands[2], _U32 if self.parity else _U64)
         self._write = site.write(site.operands[0], _PRED)
         self._acquires = acquires = site.modifiers["sem"] != "relaxed"
+        self._reach = min(reach_of(site), CLUSTER)
         site.program.relaxed |= not acquires
 
     def done(self, frame: Frame, index: Index, keys: Threads) -> Array:
@@ -194,7 +195,8 @@ class _Wait:
         keys = _present(self.place, frame, index)
         done = self.done(frame, index, keys)
         if done.any():
-            frame.engines.mbarriers.acquire(self.site, frame.indices(index)[done], keys[done], self._acquires)
+            threads = frame.indices(index)[done]
+            frame.engines.mbarriers.acquire(self.site, threads, keys[done], self._reach, self._acquires)
         self._write(frame, index, done)
 
 

@@ -131,22 +131,39 @@ def test_who_only_counts_bytes_tells_nothing() -> None:
     assert talk(body) == "load of 4 bytes not ordered with"
 
 
-@pytest.mark.parametrize(
-    ("arrives", "races"),
-    [
-        ("mbarrier.arrive", False),
-        ("mbarrier.arrive.release.cta", False),
-        ("mbarrier.arrive.relaxed.cluster", True),
-        ("fence.acq_rel.cta; mbarrier.arrive.relaxed.cluster", True),
-        ("fence.acq_rel.cluster; mbarrier.arrive.relaxed.cluster", False),
-    ],
-)
-def test_an_mbarrier_of_another_block(arrives: str, races: bool) -> None:
-    """Block 0 arrives at the mbarrier of block 1. Without a scope that is `cta`, and reaches it all the same."""
-    body = f"""{INIT} {MEET.format("release")} setp.eq.u32 %p, %i, 0; @!%p bra SECOND; st.global.u32 [%a], 7;
-    mapa.shared::cluster.u32 %b, %b, 1; {arrives}.shared::cluster.b64 _, [%b]; bra END;
-    SECOND: {WAIT.format(1, "", 1, "")} ld.global.u32 %y, [%a]; END: {MEET.format("release")}"""
-    assert talk(body, 2, 32, 2) == ("load of 4 bytes not ordered with" if races else "")
+ARRIVALS = (("", ()), *((f".release.{scope}", (scope,)) for scope in ("cta", "cluster")), (".relaxed.cluster", None))
+WAITS = (("", ()), *((f".acquire.{scope}", (scope,)) for scope in ("cta", "cluster")), (".relaxed.cluster", None))
+FENCED = [(f".relaxed.{scope}", (scope, fence)) for scope in ("cta", "cluster") for fence in ("cta", "cluster", "gpu")]
+"""How to arrive or wait, and the scopes that must contain both threads: none named is wide; None for no order at all.
+The second of two is that of a fence."""
+Way = tuple[str, tuple[str, ...] | None]
+
+
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("waits", [*WAITS, *FENCED])
+@pytest.mark.parametrize("arrives", [*ARRIVALS, *FENCED])
+def test_an_mbarrier_orders_whom_all_scopes_contain(arrives: Way, waits: Way, far: bool) -> None:
+    """A thread of another block of the cluster (`far`) or of the same one arrives."""
+    fences = [f"fence.acq_rel.{scopes[1]};" if scopes and len(scopes) > 1 else "" for _, scopes in (arrives, waits)]
+    who, ends = ("%i", f"; {MEET.format('release')}") if far else ("%t", "")
+    body = f"""{INIT} {MEET.format("release")} setp.eq.u32 %p, {who}, 0; @!%p bra SECOND; st.global.u32 [%a], 7;
+    mapa.shared::cluster.u32 %b, %b, {int(far)}; {fences[0]} mbarrier.arrive{arrives[0]}.shared::cluster.b64 _, [%b];
+    bra END; SECOND: {WAIT.format(1, waits[0], 1, fences[1])} ld.global.u32 %y, [%a]; END: {ends}"""
+    ways = (arrives[1], waits[1])
+    orders = all(scopes is not None and not (far and "cta" in scopes) for scopes in ways)
+    assert talk(body, 2 if far else 1, 32 if far else 64, 2 if far else 1) == (
+        "" if orders else "load of 4 bytes not ordered with"
+    )
+
+
+def test_what_an_arrival_passes_on_comes_from_as_far_as_it_heard() -> None:
+    """Block 0 tells a warp of block 1, which arrives, with its block as the scope, where the other one waits."""
+    body = f"""{INIT} {MEET.format("release")} setp.eq.u32 %q, %i, 0; @%q bra GIVE; @!%p bra SECOND;
+    {poll("acquire.cluster", 4)} mbarrier.arrive.release.cta.shared::cta.b64 %state, [%b]; bra END;
+    SECOND: {WAIT.format(1, ".acquire.cta", 1, "")} ld.global.u32 %y, [%a]; bra END;
+    GIVE: @!%p bra END; st.global.u32 [%a], 7; {COUNT.format("release.cluster", 4)} END: {MEET.format("release")}"""
+    assert talk(body, 2, 64, 2) == ""
+    assert talk(body.replace("release.cluster.global", "release.cta.global"), 2, 64, 2) != ""
 
 
 @pytest.mark.parametrize(
