@@ -1,11 +1,11 @@
 """Threads that go round in circles: whether all that are ready to run do what they did before, for ever.
 
 What a thread does follows from its place, its registers and the memory that it reads. While nothing changes that
-threads tell each other by (global memory, strong writes, mbarriers, clocks, exits: `Frame.changes`), plain writes to
-shared and local memory say the same in every order of execution, or the program has a race, which is told instead. So
-if all threads are once more where they were, with registers, barriers and such memory as they were, and each that was
-ready has run in between, they will be there again and again: they poll for something that nobody is left to do. Loops
-that read no memory and poll nothing are none of this; they end with the budget.
+threads tell each other by (global memory, strong writes of what is not there already, mbarriers, clocks, exits:
+`Frame.changes`), plain writes to shared and local memory say the same in every order of execution, or the program has a
+race, which is told instead. So if all threads are once more where they were, with registers, barriers and such memory
+as they were, and each that was ready has run in between, they will be there again and again: they poll for something
+that nobody is left to do. Loops that read no memory and poll nothing are none of this; they end with the budget.
 """
 
 from __future__ import annotations

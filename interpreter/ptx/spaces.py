@@ -96,7 +96,11 @@ def load(access: Access, frame: Frame, index: Index, addresses: Array) -> list[A
 def store(access: Access, frame: Frame, index: Index, addresses: Array, values: Sequence[Array]) -> None:
     """Write one value of each element to each address; where two meet, the later thread's stays."""
     cells = resolve(access, access.space, frame, index, addresses)
-    frame.changes += access.kind == "atomic" or any(isinstance(part.home, Buffer) for part in cells)
+    if access.kind == "atomic":
+        now = (gathered(cells, number, len(addresses)) for number in range(access.count))
+        frame.changes += any((old != new).any() for old, new in zip(now, values, strict=True))
+    else:
+        frame.changes += any(isinstance(part.home, Buffer) for part in cells)
     before = None if frame.watch is None else frame.watch.store(access, cells, index, addresses, values)
     for number, value in enumerate(values):
         scatter(cells, number, value)

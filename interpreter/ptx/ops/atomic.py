@@ -20,7 +20,7 @@ from ..frame import Frame, Index, spread
 from ..nans import propagating
 from ..rounding import flushed
 from ..site import Read, Site, bits_type
-from ..spaces import Cells, update
+from ..spaces import Cells, gathered, update
 from ..syntax import Sink
 from ..table import Step, step
 from ..types import TYPES, Array, PtxType
@@ -52,6 +52,7 @@ _INTEGER: dict[str, Any] = {
     "dec": _decrement,
 }
 _UNORDERED = ("add", "and", "or", "xor", "min", "max")
+_ONE_WAY = ("and", "or", "min", "max")
 _FLOAT = {"add": numerics.add, "min": numerics.minnum, "max": numerics.maxnum}
 
 
@@ -120,6 +121,11 @@ def _operation(type_: PtxType, op: str, values: list[Read], has_result: bool) ->
     return run
 
 
+def _may_undo(op: str, cells: list[Cells]) -> bool:
+    """Whether some threads may undo in one place what others have done there: unless all go one way."""
+    return op not in _ONE_WAY and (len(cells) > 1 or len(np.unique(cells[0].position)) < len(cells[0].position))
+
+
 def _compare_and_swap(old: Array, compare: Array, new: Array) -> Array:
     return np.where(old == compare, new, old)
 
@@ -152,13 +158,13 @@ def _atomic(site: Site, has_result: bool) -> Step:
     def run(frame: Frame, index: Index) -> None:
         threads = frame.size(index)
         cells = update(access, frame, index, spread(address(frame, index), threads))
-        before = [cell.view[cell.position] for cell in cells]
+        before = gathered(cells, 0, threads)
         for number, (action, write) in enumerate(zip(actions, writes, strict=True)):
             old = action(cells, number, frame, index, threads)
             if old is not None:
                 write(frame, index, old)
-        changed = (cell.view[cell.position] != was for cell, was in zip(cells, before, strict=True))
-        frame.changes += count > 1 or any(differs.any() for differs in changed)
+            changed = count > 1 or bool((gathered(cells, 0, threads) != before).any())
+            frame.changes += changed or (_may_undo(op, cells) if old is None else bool((old != before).any()))
 
     return run
 

@@ -38,6 +38,13 @@ FOREVER = {
         "setp.eq.u32 %q, %n, 0; @%q bra L; ld.relaxed.gpu.global.u32 %v, [%p]; setp.eq.u32 %q, %v, 0; @%q bra L; ret;",
     "in clusters": "L: barrier.cluster.arrive; barrier.cluster.wait; ld.relaxed.gpu.global.u32 %v, [%p];"
         "setp.eq.u32 %q, %v, 0; @%q bra L; ret;",
+    "and says what is there already": "L: st.relaxed.gpu.global.u32 [%p+4], 7; st.volatile.shared.u32 [%at], 0;"
+        "ld.acquire.gpu.global.u32 %v, [%p]; setp.eq.u32 %q, %v, 0; @%q bra L; ret;",
+    "and exchanges a number for itself": "L: atom.relaxed.gpu.global.exch.b32 %w, [%p+4], 7;"
+        "red.relaxed.gpu.global.or.b32 [%p+4], 1; atom.relaxed.gpu.global.add.u32 %v, [%p], 0;"
+        "setp.eq.u32 %q, %v, 0; @%q bra L; ret;",
+    "and stores what it has found": "L: ld.relaxed.gpu.global.u32 %v, [%p]; st.release.gpu.global.u32 [%p], %v;"
+        "setp.eq.u32 %q, %v, 0; @%q bra L; ret;",
     "beside one who tries to wait": "@!%one bra L; mbarrier.init.shared.b64 [%at], 1;"
         "W: mbarrier.try_wait.parity.shared.b64 %q, [%at], 0; @!%q bra W; ret;"
         "L: ld.relaxed.gpu.global.u32 %v, [%p]; setp.eq.u32 %q, %v, 0; @%q bra L; ret;",
@@ -116,6 +123,29 @@ A: st.volatile.shared.u32 [%at], 1; bra C; C: st.volatile.shared.u32 [%at], 0; l
 setp.eq.u32 %q, %v, 0; @%q bra A; ret;
 B: ld.volatile.shared.u32 %v, [%at]; setp.eq.u32 %q, %v, 0; bra D; D: @%q bra B; st.volatile.global.u32 [%p], 1; ret;
 """
+
+
+def signal(says: str) -> str:
+    """Threads 0 and 1 say something in one instruction; thread 32 waits for what does not stay, and tells them."""
+    return f"""bar.sync 0; setp.eq.u32 %q, %t, 32; @%q bra B; setp.gt.u32 %q, %t, 1; @%q ret; bra A;
+A: {says} ld.volatile.global.u32 %v, [%p]; setp.eq.u32 %q, %v, 0; @%q bra A; ret;
+B: ld.volatile.shared.u32 %v, [%at]; setp.eq.u32 %q, %v, 1; @%q bra B; st.volatile.global.u32 [%p], 1; ret;
+"""
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "st.volatile.shared.u32 [%at], %t;",
+        "atom.shared.exch.b32 %w, [%at], %t;",
+        "setp.eq.u32 %q, %t, 0; selp.u32 %w, -1, 1, %q; red.shared.add.u32 [%at], %w;",
+    ],
+)
+def test_a_signal_that_no_schedule_of_ours_shows_is_no_deadlock(says: str) -> None:
+    """In the end all is as it was, but hardware may show what was there in between."""
+    start = "setp.eq.u32 %q, %t, 32; @%q st.shared.u32 [%at], 1;" + signal(says)
+    with pytest.raises(OutOfFuelError):
+        run(f"{HEAD} bar.sync 0; {start}", np.zeros(2, np.uint32), block=64, options=Options(fuel=8_000))
 
 
 def test_a_signal_that_one_schedule_never_shows_is_no_deadlock() -> None:
