@@ -9,7 +9,8 @@ in its block learns what that had learned from afar.
 
 This is coarser than the rest: whoever acquires at a place where something was released learns of everything that had
 been published anywhere, in that scope, by then. It may miss a race in a kernel with several flags, and never reports
-one too many.
+one too many. Of threads that run what counts is what they have published by now; of blocks that have ended only what
+their clusters had published when the message was sent.
 """
 
 from __future__ import annotations
@@ -29,10 +30,37 @@ Threads = NDArray[np.intp]
 
 
 class Published:
-    """What the threads of earlier frames had published: for each block of the grid the latest stamp of any thread."""
+    """What the threads of earlier frames had published in the whole grid, and when their clusters did.
+
+    The last is kept as sorted numbers: a cluster times 2**32, plus when one of its threads published something.
+    """
 
     def __init__(self, blocks: int) -> None:
-        self.stamps = np.zeros(blocks, np.int64)
+        self._blocks, self._cluster = blocks, 1
+        self._stamps: NDArray[np.int32] | None = None
+        self._times: list[Records] = []
+
+    def add(self, frame: Frame, stamps: Records, times: list[Records]) -> None:
+        """The threads of a frame have ended."""
+        if self._stamps is None:
+            self._stamps = np.zeros((self._blocks, frame.threads), np.int32)
+        stamps = stamps.reshape(frame.blocks, -1)
+        some = stamps.any(1)
+        self._stamps[frame.first : frame.first + frame.blocks][some] = stamps[some]
+        self._cluster = frame.cluster
+        self._times.append(np.unique(np.concatenate(times)) if times else np.zeros(0, np.int64))
+
+    def ordered(self, learned: Records, blocks: Threads, places: Threads | None, stamps: Records) -> Mask:
+        """Which stamps of blocks' threads (by their places; None for any) had been published by what was learned."""
+        if self._stamps is None:
+            return np.zeros(len(stamps), np.bool_)
+        if len(self._times) > 1:
+            self._times = [np.concatenate(self._times)]
+        of, times = blocks // self._cluster << 32, self._times[0]
+        after = times.searchsorted(of | stamps, "right")
+        known = after < len(times)
+        known[known] = times[after[known]] <= (of | learned)[known]
+        return known & (stamps < (self._stamps[blocks].max(1) if places is None else self._stamps[blocks, places]))
 
 
 class _Reach:
@@ -63,6 +91,7 @@ class Messages:
     def __init__(self, frame: Frame, earlier: Published) -> None:
         self._frame, self._earlier = frame, earlier
         self._cluster = frame.cluster * frame.threads
+        self._times: list[Records] = []
         self._reaches = tuple(_Reach(frame, span) for span in (frame.threads, self._cluster, frame.count))
 
     def fence(self, threads: Threads, told: Records, reach: int) -> Records:
@@ -120,11 +149,17 @@ class Messages:
         """Where stamps of other threads, numbered from the first of the frame on, are ordered before threads."""
         inside = (other >= 0) & (other < self._frame.count)
         here = np.where(inside, other, 0)
-        found = ~inside & self.ordered_blocks(threads, other // self._frame.threads, stamps)
+        found = np.zeros(len(threads), np.bool_)
+        if not inside.all():
+            found[~inside] = self._ended(threads[~inside], other[~inside], stamps[~inside])
         for each in self._reaches:
             near = inside & (each.group[threads] == each.group[here])
             found |= near & (stamps < each.learned[threads]) & (stamps < each.published[here])
         return found
+
+    def _ended(self, threads: Threads, other: Threads, stamps: Records) -> Mask:
+        each, learned = self._frame.threads, self._reaches[GRID].learned[threads]
+        return self._earlier.ordered(learned, self._frame.first + other // each, other % each, stamps)
 
     def ordered_blocks(self, threads: Threads, blocks: Threads, stamps: Records) -> Mask:
         """Where stamps of other clusters' blocks are ordered before threads, whichever of its threads each published.
@@ -134,8 +169,10 @@ class Messages:
         grid, frame = self._reaches[GRID], self._frame
         inside = (blocks >= 0) & (blocks < frame.blocks)
         here = grid.published.reshape(frame.blocks, -1).max(1)[np.where(inside, blocks, 0)]
-        published = np.where(inside, here, self._earlier.stamps[frame.first + blocks])
-        return (stamps < grid.learned[threads]) & (stamps < published)
+        learned = grid.learned[threads]
+        found = inside & (stamps < learned) & (stamps < here)
+        found[~inside] = self._earlier.ordered(learned[~inside], frame.first + blocks[~inside], None, stamps[~inside])
+        return found
 
     def known(self, threads: Threads) -> NDArray[np.int64]:
         """What threads have learned of each thread of their cluster: [threads, threads of a cluster]."""
@@ -166,8 +203,11 @@ class Messages:
 
     def end(self) -> None:
         """The frame's threads have ended."""
-        first, blocks = self._frame.first, self._frame.blocks
-        self._earlier.stamps[first : first + blocks] = self._reaches[GRID].published.reshape(blocks, -1).max(1)
+        self._earlier.add(self._frame, self._reaches[GRID].published, self._times)
+
+    def sent(self, threads: Threads, now: int) -> None:
+        """Threads have published something in the whole grid."""
+        self._times.append(np.unique(self._frame.first // self._frame.cluster + threads // self._cluster) << 32 | now)
 
     def _cumulated(self, threads: Threads, told: Records, reach: int) -> Iterator[tuple[int, Records]]:
         """What threads may tell at each reach up to one: what they were told of, and learned at those below."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .access import GRID
 from .fences import Fences, Known
 from .frame import WARP, Frame, Index
 from .messages import Messages, Published
@@ -286,13 +287,17 @@ class Order:
 
     def write(self, threads: Threads, access: Access) -> list[NDArray[np.bool_]]:
         """Threads make a strong write: which of them publish something by that, for each reach up to its own."""
-        if not access.releases:
-            return [] if self._messages is None else self._messages.relax(threads, access.reach)
-        self._recall(threads)
-        self.messages.release(threads, self.told(threads), access.reach)
-        if self._slots:
-            self._publish(threads, access.reach)
-        return [np.ones(len(threads), np.bool_)] * (access.reach + 1)
+        if access.releases:
+            self._recall(threads)
+            self.messages.release(threads, self.told(threads), access.reach)
+            if self._slots:
+                self._publish(threads, access.reach)
+            sends = [np.ones(len(threads), np.bool_)] * (access.reach + 1)
+        else:
+            sends = [] if self._messages is None else self._messages.relax(threads, access.reach)
+        if len(sends) > GRID and sends[GRID].any():
+            self.messages.sent(threads[sends[GRID]], self._clock.next)
+        return sends
 
     def _publish(self, threads: Threads, reach: int) -> None:
         """What threads know of engines and fences may be learned by others, as `messages` has it of threads."""

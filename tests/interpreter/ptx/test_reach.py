@@ -74,6 +74,29 @@ def test_blocks_that_run_one_after_the_other_are_no_better_off(chunk: int) -> No
     assert found("acquire", "cta") == found("acquire", "cluster") == found("relaxed", "gpu") == {(0, 3)}
 
 
+@pytest.mark.parametrize("chunk", [1 << 21, 1])
+def test_what_another_thread_of_an_ended_block_published_is_its_own(chunk: int) -> None:
+    program = [Data(0, "st"), Send(1, "release", "gpu", 0, "red"), Wait(2, "acquire", "gpu"), Data(2, "ld")]
+    assert reported(Machine(2, 2), program, chunk=chunk) == racing(Machine(2, 2), program) == {(0, 3)}
+    met = [program[0], Meet(0), *program[1:]]
+    assert reported(Machine(2, 2), met, chunk=chunk) == racing(Machine(2, 2), met) == set()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_an_ended_block_published_after_a_message_is_not_in_it(threads: int) -> None:
+    """Block 1 tells; then block 0 does, to nobody; block 2, which comes when they have ended, hears of block 1."""
+    machine, last = Machine(4, threads), threads - 1
+    before = [Data(0, "st"), *[Meet(0)] * last, Send(threads, "release", "gpu", 0, "red")]
+    after = [Send(threads, "relaxed", "gpu", 2, "red"), Wait(last, "relaxed", "gpu", 2),
+             Send(last, "release", "gpu", 1, "red")]  # fmt: skip
+    far, both = 2 * threads, 4096 * threads
+    hears = [Wait(far, "acquire", "gpu", 0), Data(far, "ld")]
+    program = [*before, *after, *hears]
+    assert reported(machine, program, chunk=both) == racing(machine, program) == {(0, len(program) - 1)}
+    told = [*before, *after, Wait(far, "acquire", "gpu", 1), *hears]
+    assert reported(machine, told, chunk=both) == racing(machine, told) == set()
+
+
 # --- chains: what was learned over one distance is passed on over another ---
 
 BLOCKS = Machine(4, 2, 2)
@@ -181,13 +204,25 @@ def test_nothing_is_reported_that_the_memory_model_orders(number: int, machine: 
     assert reported(machine, program, seed) <= racing(machine, program)
 
 
-def drawn(rng: random.Random, machine: Machine) -> list[Step]:
-    """A program of a few flags; no sends come after the first wait for one."""
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 1 << 32), st.sampled_from((Machine(3), Machine(3, 2), Machine(4, 1, 2), Machine(4, 2, 2))))
+def test_nothing_is_reported_of_ended_blocks_that_the_memory_model_orders(number: int, machine: Machine) -> None:
+    """Each cluster hears of earlier ones alone."""
+    each, rng = machine.cluster * machine.threads, random.Random(number)
+    parts = [range(first, first + each) for first in range(0, machine.count, each)]
+    program = drawn(rng, machine, [part for part in parts for _ in range(rng.randrange(2, 8))])
+    expected = racing(machine, program)
+    for chunk in (1, 4096 * each, 1 << 21):
+        assert reported(machine, program, number % 5, chunk) <= expected
+
+
+def drawn(rng: random.Random, machine: Machine, among: Sequence[range] = ()) -> list[Step]:
+    """A program of a few flags; no sends come after the first wait for one. `among`: of which threads each step is."""
     steps: list[Step] = []
     sent: list[int] = []
     closed: set[int] = set()
-    for _ in range(rng.randrange(4, 22)):
-        thread, scope = rng.randrange(machine.count), rng.choice(SCOPES)
+    for threads in among or [range(machine.count)] * rng.randrange(4, 22):
+        thread, scope = rng.choice(threads), rng.choice(SCOPES)
         kind = rng.choices(("data", "send", "wait", "fence", "bar", "cluster"), (40, 20, 20, 13, 4, 3))[0]
         if kind == "data":
             steps.append(Data(thread, rng.choice(("ld", "st", "st")), rng.randrange(2)))
