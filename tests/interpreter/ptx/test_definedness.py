@@ -276,6 +276,38 @@ def test_what_depends_on_unwritten_bits_is_told(line: str, seed: int, count: int
     assert [each for each in differences(line, seed, count) if "-" in each.split()[0]] == []
 
 
+STEPS = (
+    "and.b32 R, A, B;", "or.b32 R, A, B;", "xor.b32 R, A, B;", "not.b32 R, A;", "add.u32 R, A, B;", "sub.u32 R, A, B;",
+    "and.b32 R, A, K;", "shl.b32 R, A, N;", "shr.u32 R, A, N;", "shr.s32 R, A, N;", "shf.l.wrap.b32 R, A, B, N;",
+    "prmt.b32 R, A, B, K;", "lop3.b32 R, A, B, C, L;", "bfe.s32 R, A, N, 9;", "bfi.b32 R, A, B, N, 9;", "neg.s32 R, A;",
+    "mul.lo.u32 R, A, K;", "mad.lo.u32 R, A, B, C;", "mul.hi.u32 R, A, B;", "min.s32 R, A, B;", "popc.b32 R, A;",
+    "setp.lt.s32 %p, A, B; selp.b32 R, B, C, %p;", "setp.eq.u32 %p, A, K; @%p mov.b32 R, B;", "cvt.s32.s8 R, A;",
+    "setp.ne.u32 %p, A, 0; setp.gt.or.u32 %q, B, K, %p; @!%q add.u32 R, A, R;", "brev.b32 R, A;",
+    "shr.u32 %x, A, 27; shl.b32 R, B, %x;", "mov.b32 {%h0, %h1}, A; mov.b32 R, {%h1, %h0};",
+)  # fmt: skip
+
+
+def chain(seed: int) -> str:
+    """A program of a few steps on what is in part unwritten."""
+    rng = np.random.default_rng(seed)
+    names = [f"%r{n}" for n in range(5)]
+    text = ".reg .b32 %r<5>; mov.b32 %r0, %a0; mov.b32 %r1, %a1; mov.b32 %r2, %a2; mov.b32 %r3, 0xff00; mov.b32 %r4, 6;"
+    result = ""
+    for _ in range(5):
+        result = str(rng.choice(names))
+        given = {"R": result, "A": rng.choice(names), "B": rng.choice(names), "C": rng.choice(names)}
+        given |= {"K": rng.choice(SPECIAL[:11]), "N": rng.integers(32), "L": rng.integers(256)}
+        step = str(rng.choice(np.array(STEPS)))
+        text += " " + "".join(str(given.get(letter, letter)) for letter in step)
+    return f"{text} mov.b32 %d0, {result}; | 32 <- 32 32 32"
+
+
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(n, marks=pytest.mark.slow) for n in range(8, 300))])
+def test_what_depends_on_unwritten_bits_after_several_steps_is_told(seed: int) -> None:
+    line = chain(seed)
+    assert [each for each in differences(line, seed, 3) if "-" in each.split()[0]] == [], line
+
+
 def test_bytes_that_nobody_needs_may_be_unwritten() -> None:
     """A 16-bit number is packed with nothing, worked on with 32-bit instructions, and taken out again."""
     start = """
