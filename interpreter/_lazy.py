@@ -56,8 +56,8 @@ one_blas_thread = _OneBlasThread()
 #: What the room's face takes from the emulator, the domain of intervals and the distributed executor when it is first
 #: asked for it.
 EMULATOR = frozenset(
-    "BarrierError Counters PtxError PtxModule RaceError TrapError UninitializedError check_tensor_map "
-    "encode_tensor_map load_ptx run_ptx".split()
+    "BarrierError Counters PtxError PtxModule RaceError TrapError UninitializedError check_im2col_map "
+    "check_tensor_map encode_im2col_map encode_tensor_map load_ptx run_ptx".split()
 )
 INTERVALS = frozenset("Enclosure Undecided enclose".split())
 DISTRIBUTED = frozenset(("execute_distributed",))

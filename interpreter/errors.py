@@ -85,7 +85,16 @@ class OutOfFuelError(InterpreterError):
 
 
 class LaunchError(InterpreterError):
-    """The arguments or the grid do not fit the kernel."""
+    """The arguments or the grid do not fit the kernel. `hint`: what to do about it, empty if that is plain."""
+
+    def __init__(
+        self, what: str, location: Location = UNKNOWN_LOCATION, program: Program | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(what, location, program)
+        self.hint = hint
+
+    def plain(self) -> str:
+        return super().plain() + (f"\nhint: {self.hint}" if self.hint else "")
 
 
 class DistributionError(InterpreterError):

@@ -33,7 +33,7 @@ if typing.TYPE_CHECKING:  # imported when first asked for
     from .profiling import record_launches
     from .specialization import Specialization, specialize
     from .store import BadEntry, Entry, Kept, Store
-    from .tensor_map import TensorMap
+    from .tensor_map import Im2colMap, TensorMap
 
 __all__ = [
     "ArgumentError",
@@ -51,6 +51,7 @@ __all__ = [
     "Entry",
     "Finding",
     "GridError",
+    "Im2colMap",
     "InterpreterDevice",
     "JITFunction",
     "Kept",

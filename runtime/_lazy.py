@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .kernels import JITFunction
     from .options import CompileOptions
     from .profile import Profile
-    from .tensor_map import TensorMap
+    from .tensor_map import SomeMap
 
 #: The modules of this room that are imported when one of these names is first asked of the face.
 MODULES: dict[str, tuple[str, ...]] = {
@@ -36,7 +36,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "devices.cuda": ("CudaDevice",),
     "devices.emulator": ("EmulatorDevice",),
     "devices.interpreter": ("InterpreterDevice",),
-    "tensor_map": ("TensorMap",),
+    "tensor_map": ("Im2colMap", "TensorMap"),
     "doctor": ("Finding", "diagnose"),
     "key": ("encode", "kernel_key"),
     "options": ("CompileOptions",),
@@ -125,18 +125,18 @@ def emulate(kernel: Any, grid: Extents, payload: Sequence[Any], options: Compile
     return emulate(kernel, grid, payload, options)
 
 
-def emulated_tensor_map(tensor: TensorMap) -> bytes:
-    """A tensor map for the emulator. Raises ArgumentError."""
+def emulated_tensor_map(tensor: SomeMap, kind: type[SomeMap]) -> bytes:
+    """A tensor map of a kind for the emulator. Raises ArgumentError."""
     from .devices.emulation import emulated_tensor_map
 
-    return emulated_tensor_map(tensor)
+    return emulated_tensor_map(tensor, kind)
 
 
-def checked_tensor_map(tensor: TensorMap) -> TensorMap:
-    """The same tensor map with plain integers. Raises ArgumentError for what the driver would refuse."""
+def checked_tensor_map(tensor: SomeMap, kind: type[SomeMap]) -> SomeMap:
+    """The same tensor map, of a kind, with plain integers. Raises ArgumentError for what the driver would refuse."""
     from .devices.tensor_map_rules import checked_tensor_map
 
-    return checked_tensor_map(tensor)
+    return checked_tensor_map(tensor, kind)
 
 
 def profile_of(kernel: CompiledKernel, extents: Extents, counters: Counters | None) -> Profile:

@@ -17,8 +17,9 @@ last accesses to every byte), `order`, `messages` and `fences` (what comes befor
 from . import ops
 from .counters import Counters
 from .errors import BarrierError, PtxError, RaceError, TrapError, UninitializedError
+from .hopper.im2col_rules import check_im2col_map
 from .hopper.map_rules import check_tensor_map
-from .hopper.maps import TensorMap, decode_tensor_map, encode_tensor_map
+from .hopper.maps import TensorMap, decode_tensor_map, encode_im2col_map, encode_tensor_map
 from .launch import program_of, run_ptx
 from .parser import PtxModule, parse
 from .races import Race
@@ -36,8 +37,10 @@ __all__ = [
     "TensorMap",
     "TrapError",
     "UninitializedError",
+    "check_im2col_map",
     "check_tensor_map",
     "decode_tensor_map",
+    "encode_im2col_map",
     "encode_tensor_map",
     "load_ptx",
     "ops",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..artifact import Artifact, Request
 from ..grid import Extents
 from ..options import CompileOptions
-from ..tensor_map import TensorMap
+from ..tensor_map import Im2colMap, TensorMap
 
 if TYPE_CHECKING:
     from tilewright.interpreter import Counters
@@ -61,4 +61,8 @@ class Device(Protocol):
     def encode_tensor_map(self, tensor: TensorMap) -> bytes:
         """128 bytes for a kernel's parameter, which only this device can read. Raises DeviceError where there are no
         tensor copies, and errors of its own for what it refuses."""
+        ...
+
+    def encode_im2col_map(self, tensor: Im2colMap) -> bytes:
+        """The same for copies of columns of pixels (im2col mode)."""
         ...

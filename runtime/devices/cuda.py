@@ -20,11 +20,11 @@ from ..errors import ArgumentError, CudaError, DeviceError
 from ..grid import Extents
 from ..options import CompileOptions
 from ..packing import packer
-from ..tensor_map import TensorMap
+from ..tensor_map import Im2colMap, TensorMap, check_tensor_copies
 from .choose import place_of
 from .cuda_driver import CUBINS, Driver, driver, version_text
 from .cuda_memory import on_gpu
-from .cuda_tensor_map import tensor_map
+from .cuda_tensor_map import im2col_map, tensor_map
 
 #: The driver's names of what `properties` tells.
 ATTRIBUTES: dict[str, str] = {
@@ -208,9 +208,17 @@ class CudaDevice:
                 self.driver.call("cuLaunchKernel", handle.function, *shape, ctypes.addressof(pointers), 0)
 
     def encode_tensor_map(self, tensor: TensorMap) -> bytes:
-        """The driver's bytes, for an address on this GPU. Raises ArgumentError and CudaError."""
+        """The driver's bytes, for an address on this GPU. Raises ArgumentError, CudaError, and DeviceError for a GPU
+        without tensor copies."""
+        check_tensor_copies(self.target)
         with self.driver.current(self.context):
             return tensor_map(self.driver, tensor)
+
+    def encode_im2col_map(self, tensor: Im2colMap) -> bytes:
+        """The driver's bytes, for an address on this GPU. Raises as `encode_tensor_map` does."""
+        check_tensor_copies(self.target)
+        with self.driver.current(self.context):
+            return im2col_map(self.driver, tensor)
 
     def _may_be_captured(self, stream: int) -> bool:
         """Whether a stream records a graph; also where the driver won't say, as of the default stream meanwhile."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from .._lazy import checked_tensor_map
 from ..errors import ArgumentError
-from ..tensor_map import TensorMap
+from ..tensor_map import Im2colMap, TensorMap
 from .cuda_driver import Driver
 
 #: Bytes of a tensor map.
@@ -30,18 +30,39 @@ RENAMED: dict[tuple[str, str], str] = {
 
 def tensor_map(driver: Driver, tensor: TensorMap) -> bytes:
     """The driver's 128 bytes. Raises ArgumentError for what breaks its rules, CudaError for what it refuses besides."""
-    return driven_tensor_map(driver, checked_tensor_map(tensor))
+    return driven_tensor_map(driver, checked_tensor_map(tensor, TensorMap))
+
+
+def im2col_map(driver: Driver, tensor: Im2colMap) -> bytes:
+    """The same for columns of pixels."""
+    return driven_im2col_map(driver, checked_tensor_map(tensor, Im2colMap))
 
 
 def driven_tensor_map(driver: Driver, tensor: TensorMap) -> bytes:
     """What the driver itself makes of a tensor map. Raises ArgumentError for a name that it lacks, and CudaError."""
+    narrow, (array, rest) = driver.api.cuuint32_t, _common(driver, tensor)
+    box = [narrow(n) for n in tensor.box]
+    return _octets(driver.call("cuTensorMapEncodeTiled", *array, box, *rest))
+
+
+def driven_im2col_map(driver: Driver, tensor: Im2colMap) -> bytes:
+    """The same for columns of pixels."""
+    array, rest = _common(driver, tensor)
+    corners = list(tensor.lower_corner), list(tensor.upper_corner)
+    column = tensor.channels_per_pixel, tensor.pixels_per_column
+    return _octets(driver.call("cuTensorMapEncodeIm2col", *array, *corners, *column, *rest))
+
+
+def _common(driver: Driver, tensor: TensorMap | Im2colMap) -> tuple[list[Any], list[Any]]:
+    """What both of the driver's functions take first and last."""
     wide, narrow = driver.api.cuuint64_t, driver.api.cuuint32_t
-    dtype, *rest = (enumerator(driver.api, field, getattr(tensor, field)) for field in ENUMERATIONS)
-    found = driver.call(
-        "cuTensorMapEncodeTiled", dtype, len(tensor.shape), tensor.address, [wide(n) for n in tensor.shape],
-        [wide(n) for n in tensor.strides or (16,)], [narrow(n) for n in tensor.box],
-        [narrow(n) for n in tensor.steps], *rest,
-    )  # fmt: skip
+    dtype, *names = (enumerator(driver.api, field, getattr(tensor, field)) for field in ENUMERATIONS)
+    strides = [wide(n) for n in tensor.strides or (16,)]
+    array = [dtype, len(tensor.shape), tensor.address, [wide(n) for n in tensor.shape], strides]
+    return array, [[narrow(n) for n in tensor.steps], *names]
+
+
+def _octets(found: Any) -> bytes:
     return ctypes.string_at(found.getPtr(), SIZE)
 
 

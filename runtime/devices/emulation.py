@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tilewright.interpreter import Counters, encode_tensor_map, load_ptx, run_ptx
+from tilewright.interpreter import Counters, encode_im2col_map, encode_tensor_map, load_ptx, run_ptx
 
 from ..arguments import ArrayArgument
 from ..artifact import Artifact
 from ..grid import Extents
 from ..options import CompileOptions
 from ..packing import packer
-from ..tensor_map import TensorMap
+from ..tensor_map import Im2colMap, SomeMap, TensorMap
 from .execution import host_buffer, run_options
-from .tensor_map_rules import checked_tensor_map, told_as_arguments
+from .tensor_map_rules import checked_tensor_map, told_as_arguments, values
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ def emulate(kernel: EmulatedKernel, grid: Extents, payload: Sequence[Any], optio
     return run_ptx(kernel.module, kernel.entry, grid, block, arguments, run_options(options), kernel.dynamic_shared)
 
 
-def emulated_tensor_map(tensor: TensorMap) -> bytes:
-    """A tensor map for the emulator. Raises ArgumentError."""
-    m = checked_tensor_map(tensor)
+_ENCODERS: dict[type, Callable[..., bytes]] = {TensorMap: encode_tensor_map, Im2colMap: encode_im2col_map}
+
+
+def emulated_tensor_map(tensor: SomeMap, kind: type[SomeMap]) -> bytes:
+    """A tensor map of a kind for the emulator. Raises ArgumentError."""
+    checked = checked_tensor_map(tensor, kind)
     with told_as_arguments():
-        return encode_tensor_map(
-            m.dtype, m.address, m.shape, m.strides, m.box, m.element_strides,
-            interleave=m.interleave, swizzle=m.swizzle, l2_promotion=m.l2_promotion, fill=m.fill,
-        )  # fmt: skip
+        return _ENCODERS[kind](**values(checked))

@@ -13,7 +13,7 @@ from ..errors import DeviceError, did_you_mean
 from ..grid import Extents
 from ..options import CompileOptions
 from ..staging import on_host
-from ..tensor_map import TensorMap
+from ..tensor_map import Im2colMap, TensorMap, check_tensor_copies
 
 if TYPE_CHECKING:
     from tilewright.interpreter import Counters
@@ -56,5 +56,12 @@ class EmulatorDevice:
         return emulate(handle, grid, payload, options)
 
     def encode_tensor_map(self, tensor: TensorMap) -> bytes:
-        """The emulator's own record. Raises ArgumentError for what the driver refuses, and interleaved layouts."""
-        return emulated_tensor_map(tensor)
+        """The emulator's own record. Raises ArgumentError for what the driver refuses, and DeviceError for a target
+        without tensor copies."""
+        check_tensor_copies(self.target)
+        return emulated_tensor_map(tensor, TensorMap)
+
+    def encode_im2col_map(self, tensor: Im2colMap) -> bytes:
+        """The emulator's own record. Raises as `encode_tensor_map` does."""
+        check_tensor_copies(self.target)
+        return emulated_tensor_map(tensor, Im2colMap)

@@ -15,7 +15,7 @@ from ..errors import DeviceError
 from ..grid import Extents
 from ..options import CompileOptions
 from ..staging import on_host
-from ..tensor_map import TensorMap
+from ..tensor_map import Im2colMap, TensorMap
 
 
 class InterpreterDevice:
@@ -50,4 +50,8 @@ class InterpreterDevice:
 
     def encode_tensor_map(self, tensor: TensorMap) -> bytes:
         """Raises DeviceError: tile IR has no tensor copies."""
+        raise DeviceError("the interpreter has no tensor maps", "a GPU and the emulator have")
+
+    def encode_im2col_map(self, tensor: Im2colMap) -> bytes:
+        """Raises DeviceError, as `encode_tensor_map` does."""
         raise DeviceError("the interpreter has no tensor maps", "a GPU and the emulator have")

@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, cast
 
-from tilewright.interpreter import LaunchError, check_tensor_map
+from tilewright.interpreter import LaunchError, check_im2col_map, check_tensor_map
 
 from ..errors import ArgumentError
-from ..tensor_map import TensorMap
+from ..tensor_map import Im2colMap, SomeMap, TensorMap
+
+_CHECKS: dict[type, Callable[[Mapping[str, Any]], Any]] = {TensorMap: check_tensor_map, Im2colMap: check_im2col_map}
 
 
-def checked_tensor_map(tensor: TensorMap) -> TensorMap:
-    """The same tensor map with Python's integers in tuples. Raises ArgumentError for what the driver would refuse."""
+def checked_tensor_map(tensor: SomeMap, kind: type[SomeMap]) -> SomeMap:
+    """The same tensor map, of a kind, with Python's integers in tuples. Raises ArgumentError for what the driver would
+    refuse."""
     given = cast("Any", tensor)
-    if not isinstance(given, TensorMap):
-        raise ArgumentError(f"a tensor map is made of a TensorMap, found a {type(given).__name__}")
+    if not isinstance(given, kind):
+        raise ArgumentError(f"a tensor map is made of a {kind.__name__}, found a {type(given).__name__}", _hint(given))
     with told_as_arguments():
-        return TensorMap(**check_tensor_map({f.name: getattr(tensor, f.name) for f in fields(tensor)})._asdict())
+        return kind(**_CHECKS[kind](values(tensor))._asdict())
+
+
+def _hint(given: Any) -> str:
+    methods = {TensorMap: "encode_tensor_map", Im2colMap: "encode_im2col_map"}
+    return f"`{methods[type(given)]}` takes it" if type(given) in methods else ""
+
+
+def values(tensor: TensorMap | Im2colMap) -> dict[str, Any]:
+    """What a tensor map says, by the names of its fields."""
+    return {field.name: getattr(tensor, field.name) for field in fields(tensor)}
 
 
 @contextmanager
@@ -28,5 +41,4 @@ def told_as_arguments() -> Generator[None]:
     try:
         yield
     except LaunchError as error:
-        what, _, hint = error.what.partition("\nhint: ")
-        raise ArgumentError(what, hint) from None
+        raise ArgumentError(error.what, error.hint) from None

@@ -1,113 +1,15 @@
-"""Copies by tensor map and bulk copies as data: arrays, boxes, where they lie; and tensor maps good and bad.
-
-The innermost dimension comes first, as tensor maps have it.
-"""
+"""Copies of boxes and bulk copies as data: all that `tensor_copies` probes, those of `pixel_cases` among them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.interpreter.ptx.hopper.map_rules import SWIZZLES, TYPES_OF
 
-Array = NDArray[Any]
-At = tuple[int, ...]
-
-ITEMSIZE: dict[str, int] = {
-    name: 4 if type_ == "tf32" else int(type_.lstrip("busf")) // 8 for name, type_ in TYPES_OF.items()
-}
-_SPECIAL = tuple(
-    sign | bits for sign in (0, 1 << 31) for bits in (
-        0, 1, 0x0FFF, 0x1000, 0x1001, 0x2FFF, 0x3000, 0x49ACC, 0x7F_F000, 0x7F_FFFF, 0x80_0000, 0x80_1000, 0x80_3000,
-        0x3F80_0FFF, 0x3F80_1000, 0x3F80_3000, 0x3F80_1001, 0x7F7F_F000, 0x7F7F_FFFF, 0x7F80_0000, 0x7F80_0001,
-        0x7FC0_0000, 0x7FC0_1234, 0x7FFF_FFFF,
-    )
-)  # fmt: skip
-"""f32 as bits: zeros, subnormals, what lies between two tf32, the largest, infinities and NaN."""
-_FLOATS = {2: np.dtype(np.float16), 4: np.dtype(np.float32), 8: np.dtype(np.float64)}
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """Some copies of one kind, each of one box.
-
-    kind: what it is listed under. action: `load`, `store` or a reduction; behind `bulk` a plain row of bytes, where
-    `near` is one within shared memory. ats: the coordinates of each box; of a row its offset in bytes. gap: bytes that
-    lie between the rows of the array. start: where in shared memory the box begins. plain: whether elements are
-    ordinary numbers; special: f32 of `_SPECIAL`; else any bits. A bulk copy has `shape` bytes in the array and `box`
-    bytes to copy.
-    """
-
-    kind: str
-    action: str
-    dtype: str
-    shape: At
-    box: At
-    ats: tuple[At, ...]
-    gap: int = 0
-    steps: At = ()
-    swizzle: str = "none"
-    fill: str = "zero"
-    promotion: str = "none"
-    start: int = 1024
-    plain: bool = False
-    special: bool = False
-
-    @property
-    def label(self) -> str:
-        """All of it, as data and reports call it."""
-        more = [f"gap {self.gap}"] * bool(self.gap) + [f"steps {self.steps}"] * bool(self.steps)
-        more += [f"swizzle {self.swizzle}"] * (self.swizzle != "none") + [f"fill {self.fill}"] * (self.fill != "zero")
-        more += [f"at {self.start}"] * (self.start != 1024) + ["plain"] * self.plain
-        more += ["special"] * self.special + [f"from {self.ats[0]}"] * self.refused
-        more += [f"L2 {self.promotion}"] * (self.promotion != "none")
-        return ", ".join([f"{self.action} {self.dtype} {self.box} of {self.shape}", *more, f"x{len(self.ats)}"])
-
-    @property
-    def refused(self) -> bool:
-        """Whether hardware has no such copy."""
-        return self.kind.endswith(("between 16 bytes", "before the array", "no such reduction"))
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return ITEMSIZE[self.dtype]
-
-    @property
-    def strides(self) -> At:
-        """Bytes from one row to the next, and so on outwards; multiples of 16."""
-        found = [-(-self.shape[0] * self.itemsize // 16) * 16 + self.gap]
-        for extent in self.shape[1:]:
-            found.append(found[-1] * extent + self.gap)
-        return tuple(found)
-
-    @property
-    def nbytes(self) -> int:
-        """Of the array."""
-        return self.strides[-1]
-
-    @property
-    def copied(self) -> int:
-        """Bytes of a box."""
-        steps = (1, *self.steps[1:]) if self.steps else (1,) * len(self.box)
-        return self.itemsize * int(np.prod([-(-b // s) for b, s in zip(self.box, steps, strict=True)]))
-
-    def octets(self, count: int, seed: int) -> Array:
-        """Bytes of elements, drawn."""
-        if self.special:
-            return np.resize(np.array(_SPECIAL, np.uint32), -(-count // 4)).view(np.uint8)[:count]
-        rng = np.random.default_rng([seed, count, list(ITEMSIZE).index(self.dtype)])
-        if not self.plain or "int" in self.dtype:
-            return rng.integers(0, 256, count, dtype=np.uint8)
-        values = rng.integers(-4096, 4097, -(-count // self.itemsize)) / 64.0
-        if self.dtype == "bfloat16":
-            return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)[:count]
-        return values.astype(_FLOATS[self.itemsize]).view(np.uint8)[:count]
+from .copies import ITEMSIZE, At, Copy
+from .pixel_cases import PIXEL_COPIES
 
 
 def _around(shape: At, box: At, steps: At = ()) -> tuple[At, ...]:
@@ -258,50 +160,6 @@ def _refused() -> Iterator[Copy]:
 
 
 COPIES: tuple[Copy, ...] = (
-    *map(_in_units, (*_loads(), *_stores(), *_reductions())), *_refused(), *_rows(),
+    *map(_in_units, (*_loads(), *_stores(), *_reductions())), *_refused(), *_rows(), *PIXEL_COPIES,
 )  # fmt: skip
 """All that is probed."""
-
-# --- tensor maps ---
-
-GOOD: dict[str, Any] = {
-    "dtype": "float16", "shape": (64, 32), "strides": (128,), "box": (64, 8), "element_strides": (1, 1),
-}  # fmt: skip
-_CUBE: dict[str, Any] = {"shape": (64, 8, 4), "strides": (128, 1024), "box": (64, 4, 2), "element_strides": (1, 1, 1)}
-
-MAPS: dict[str, dict[str, Any]] = {
-    "as it should be": {},
-    **{f"address + {n}": {"offset": n} for n in (8, 16, 4)},
-    **{f"extent {n:#x}": {"shape": (64, n)} for n in (0, 1 << 32, (1 << 32) + 1)},
-    "inner extent 1": {"shape": (1, 32)},
-    **{f"stride {n:#x}": {"strides": (n,)} for n in (0, 16, 64, 136, 144, 1 << 40, (1 << 40) - 16)},
-    "3-D": _CUBE,
-    "3-D, stride no multiple of the one before": {**_CUBE, "strides": (128, 1040)},
-    "3-D, stride less than the one before": {**_CUBE, "strides": (1024, 128)},
-    **{f"box {n} rows": {"box": (64, n)} for n in (0, 1, 256, 257)},
-    **{f"box rows of {n} elements": {"box": (n, 8)} for n in (0, 4, 8, 12, 256, 264)},
-    "box of 128 KB": {"box": (256, 256)},
-    "box of 512 KB": {"dtype": "float64", "strides": (512,), "box": (256, 256)},
-    **{f"box of {n} {d}": {"dtype": d, "strides": (4096,), "box": n}
-       for d, n in (*product(("float64",), ((256, 64), (128, 128), (256, 128), (64, 256), (128, 256))),
-                    *product(("float32",), ((256, 256), (256, 128), (128, 256))), ("uint8", (256, 256)))},
-    **{f"box of {n} float16 in 3-D": {**_CUBE, "strides": (512, 65536), "box": n}
-       for n in ((256, 256, 1), (256, 256, 2), (256, 256, 4), (256, 128, 2))},
-    "box larger than the array": {"shape": (64, 4)},
-    **{f"swizzle {s}, rows of {n} bytes": {"swizzle": s, "box": (n // 2, 8)}
-       for s, span in SWIZZLES.items() if span for n in (span // 2, span, 2 * span)},
-    "swizzle 128B, rows of 48 bytes": {"swizzle": "128B", "box": (24, 8)},
-    **{f"element strides {n}": {"element_strides": n}
-       for n in ((1, 0), (1, 8), (1, 9), (0, 1), (2, 1), (8, 1), (9, 1), (2, 2))},
-    "element stride larger than the box": {"box": (64, 4), "element_strides": (1, 8)},
-    **{f"type {dtype}, fill {fill}": {"dtype": dtype, "fill": fill, "strides": (512,), "box": (16, 8)}
-       for dtype in ITEMSIZE for fill in ("zero", "nan")},
-    **{f"promotion {n}": {"l2_promotion": n} for n in ("64B", "128B", "256B")},
-    "1-D": {"shape": (64,), "strides": (), "box": (64,), "element_strides": (1,)},
-    "5-D": {"shape": (64, 2, 2, 2, 2), "strides": (128, 256, 512, 1024), "box": (64, 2, 1, 1, 2),
-            "element_strides": (1,) * 5},
-    "interleave 16B of 2-D": {"interleave": "16B", "box": (8, 8)},
-    "interleave 16B of 3-D": {**_CUBE, "interleave": "16B", "box": (8, 4, 2)},
-    "interleave 32B of 3-D": {**_CUBE, "interleave": "32B", "swizzle": "32B", "box": (16, 4, 2)},
-}  # fmt: skip
-"""What is other than in `GOOD`, by what it shows; `offset` is added to the array's address."""

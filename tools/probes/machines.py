@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Protocol
 
@@ -22,10 +22,11 @@ from tilewright.runtime import (
     CudaDevice,
     CudaError,
     EmulatorDevice,
+    Im2colMap,
     TensorMap,
     array_argument,
 )
-from tilewright.runtime.devices.cuda_tensor_map import driven_tensor_map
+from tilewright.runtime.devices.cuda_tensor_map import driven_im2col_map, driven_tensor_map
 
 Array = NDArray[Any]
 
@@ -63,9 +64,25 @@ class Map:
         return _EMULATOR.encode_tensor_map(self.at(self.array.ctypes.data if address is None else address))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """A tensor map of columns of pixels as an argument: of which array, and what it says whatever the address."""
+
+    array: Array
+    tensor: Im2colMap
+
+    def at(self, address: int) -> Im2colMap:
+        """The map of the array where it lies on a device."""
+        return replace(self.tensor, address=address)
+
+    def ours(self, address: int | None = None) -> bytes:
+        """As the emulator has it. Raises ArgumentError."""
+        return _EMULATOR.encode_im2col_map(self.at(self.array.ctypes.data if address is None else address))
+
+
 _EMULATOR = EmulatorDevice()
 
-Argument = Array | Map
+Argument = Array | Map | Columns
 
 
 class Machine(Protocol):
@@ -88,16 +105,18 @@ class Emulator:
         if module is None:
             self._loaded.clear()  # the last one is enough: what is run again is run at once
             module = self._loaded[ptx] = load_ptx(ptx)
-        reachable = [x.array for x in arguments if isinstance(x, Map) and not _among(x.array, arguments)]
+        maps = [x for x in arguments if not isinstance(x, np.ndarray)]
+        reachable = [x.array for x in maps if not _among(x.array, arguments)]
         given = [
-            x.ours() if isinstance(x, Map) else Buffer.of(name, x) for name, x in zip(_NAMES, arguments, strict=False)
+            Buffer.of(name, x) if isinstance(x, np.ndarray) else x.ours()
+            for name, x in zip(_NAMES, arguments, strict=False)
         ]
         run_ptx(
             module, "k", (blocks,), (threads,), given, Options(mma="hardware", seed=self.seed),
             checks=self.checks, reachable=[Buffer.of("array", array) for array in reachable],
         )  # fmt: skip
 
-    def refusal(self, tensor: Map, offset: int) -> str:
+    def refusal(self, tensor: Map | Columns, offset: int) -> str:
         """Why a tensor map of an array so many bytes further on cannot be made, empty if it can."""
         try:
             tensor.ours(_PAGE + offset)
@@ -123,26 +142,34 @@ class Gpu:
         handle = self._loaded.get(ptx)
         if handle is None:
             handle = self._loaded[ptx] = self.device.load(self._artifact(ptx, threads, len(arguments)))
-        arrays = [x.array if isinstance(x, Map) else x for x in arguments]
+        arrays = [x if isinstance(x, np.ndarray) else x.array for x in arguments]
         places = [_place(x, number == len(arrays) - 1) for number, x in enumerate(arrays)]
         with self.device.memory(places) as payload:
-            if any(isinstance(x, Map) for x in arguments):
+            if not all(isinstance(x, np.ndarray) for x in arguments):
                 self._launch(handle.function, blocks, threads, arguments, [part.address for part in payload])
             else:
                 self.device.launch(handle, (blocks, 1, 1), payload, CompileOptions())
 
-    def refusal(self, tensor: Map, offset: int) -> str:
+    def refusal(self, tensor: Map | Columns, offset: int) -> str:
         """Why the driver makes no tensor map of an array so many bytes further on, empty if it does."""
         driver = self.device.driver
         with driver.current(self.device.context):
             place = driver.call("cuMemAlloc", _PAGE)
             try:
-                driven_tensor_map(driver, tensor.at(int(place) + offset))
+                self._driven(tensor, int(place) + offset)
             except CudaError as error:
                 return error.code
             finally:
                 driver.call("cuMemFree", place)
         return ""
+
+    def _driven(self, tensor: Map | Columns, address: int) -> bytes:
+        """What the driver makes of a map, whatever our own rules say. Raises CudaError."""
+        driver = self.device.driver
+        with driver.current(self.device.context):
+            if isinstance(tensor, Map):
+                return driven_tensor_map(driver, tensor.at(address))
+            return driven_im2col_map(driver, tensor.at(address))
 
     def _launch(
         self, function: Any, blocks: int, threads: int, arguments: Sequence[Argument], addresses: Sequence[int]
@@ -150,9 +177,7 @@ class Gpu:
         """A launch with tensor maps among the parameters, each of which gets as many bytes as a map."""
         driver = self.device.driver
         packed = b"".join(
-            self.device.encode_tensor_map(x.at(at))
-            if isinstance(x, Map)
-            else at.to_bytes(8, "little").ljust(_MAP, b"\0")
+            at.to_bytes(8, "little").ljust(_MAP, b"\0") if isinstance(x, np.ndarray) else self._driven(x, at)
             for x, at in zip(arguments, addresses, strict=True)
         )
         storage = ctypes.create_string_buffer(packed, len(packed))

@@ -3,8 +3,8 @@
     python -m tools.probes.tensor_copies --device cuda --freeze tests/runtime/data/copies-sm_90a.json
 
 Each of `copy_cases.COPIES` copies boxes between an array and shared memory, which is then compared whole, as the array
-is after a store. A GPU's driver makes the tensor maps; of `copy_cases.MAPS` it should refuse those that the emulator
-refuses. What is frozen the tests replay on the emulator.
+is after a store. A GPU's driver makes the tensor maps; of `map_cases.MAPS` it should refuse those that the emulator
+refuses. What is frozen the tests replay on the emulator. Of a numbered array it tells where what differs came from.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -23,30 +23,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.interpreter import MemoryAccessError
+from tilewright.runtime import ArgumentError, Im2colMap
 
 from ..options import new_file
 from .command import parsed, probe_parser
-from .copy_cases import COPIES, GOOD, MAPS, At, Copy
-from .machines import Argument, Machine, Map, aligned, kept_machine
+from .copies import At, Copy
+from .copy_cases import COPIES
+from .copy_kernels import SIZE, STATUS, THREADS, action_of, kernel_text
+from .machines import Argument, Columns, Machine, Map, aligned, kept_machine
+from .map_cases import GOOD, GOOD_IM2COL, IM2COL_MAPS, MAPS
+from .traces import trace
 from .workers import Failure, answers
 
 Array = NDArray[Any]
 
-SIZE, THREADS = 16384, 128
-"""Shared memory that is looked at, and the threads of a block."""
-_STATUS = 16
-"""Bytes behind the image of shared memory, of which the first four say how many times 16 bytes a load was short."""
 _SEED = 7
-_SHOWN, _ELEMENTS = 2, 4
-"""How many cases of a kind that differ are printed, and how many elements of each."""
+_SHOWN, _ELEMENTS, _BOXES = 4, 4, 3
+"""How many cases of a kind that differ are printed, and how many elements or boxes of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The bytes that one case left, and how many loads had other numbers of bytes than expected."""
+    """The bytes that one case left, and how many times 16 bytes each load was short of."""
 
     octets: Array
-    short: int
+    shortages: Array
+
+    @property
+    def short(self) -> int:
+        """How many loads had other numbers of bytes than expected."""
+        return int(np.count_nonzero(self.shortages))
 
     @property
     def digest(self) -> str:
@@ -65,128 +71,50 @@ class Compared:
     digest: str
 
 
-_SIGNAL = "mbarrier::complete_tx::bytes"
-
-
-def _action(copy: Copy) -> tuple[str, bool]:
-    """The instruction, and whether it signals the mbarrier."""
-    words, rank = copy.action.split(), len(copy.box)
-    names = ", ".join(f"%c{n}" for n in range(rank))
-    if words[0] == "bulk":
-        what, near = words[-1], "near" in words
-        if near:
-            reduces = f"cp.reduce.async.bulk.shared::cluster.shared::cta.{_SIGNAL}.{what}"
-            opcode = f"cp.async.bulk.shared::cluster.shared::cta.{_SIGNAL}" if what == "near" else reduces
-            return f"{opcode} [%x], [%s+{SIZE // 2}], %nb, [%b];", True
-        if what == "load":
-            return f"cp.async.bulk.shared::cluster.global.{_SIGNAL} [%x], [%pm], %nb, [%b];", True
-        opcode = "cp.async.bulk.global.shared::cta.bulk_group"
-        if what != "store":
-            opcode = f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{what}"
-        return f"{opcode} [%pm], [%x], %nb;", False
-    if copy.action == "load":
-        opcode = f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.{_SIGNAL}"
-        return f"{opcode} [%x], [%pm, {{{names}}}], [%b];", True
-    opcode = f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"
-    if copy.action != "store":
-        opcode = f"cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{copy.action}.tile.bulk_group"
-    return f"{opcode} [%pm, {{{names}}}], [%x];", False
-
-
-def kernel_text(copy: Copy, target: str) -> str:
-    """A module with the entry `k(m, a, b, c)`: block w makes the copy of row w of a.
-
-    m: the tensor map, or the array of a bulk copy; a: coordinates, then from word 5 on bytes and start; b: what shared
-    memory holds at first; c: for loads what it holds afterwards, with a status, else the array. A load that is not
-    done after a while is short of bytes: they are counted until it is.
-    """
-    instruction, signals = _action(copy)
-    bulk, near = copy.action.startswith("bulk"), copy.action.startswith("bulk near")
-    return f"""
-.version 8.8
-.target {target}
-.address_size 64
-.visible .entry k({".param .u64 m" if bulk else ".param .align 64 .b8 m[128]"},
-    .param .u64 a, .param .u64 b, .param .u64 c)
-.reqntid {THREADS}, 1, 1 {".reqnctapercluster 1, 1, 1" if near else ""}
-{{
-.shared .align 1024 .b8 s[{SIZE}]; .shared .align 8 .b8 bar[8];
-.reg .b32 %t, %w, %i, %x, %y, %s, %b, %n, %nb, %v<4>, {", ".join(f"%c{n}" for n in range(5))};
-.reg .b64 %pm, %pa, %pb, %pc, %o; .reg .pred %p, %q;
-mov.u32 %t, %tid.x; mov.u32 %w, %ctaid.x; mov.u32 %s, s; mov.u32 %b, bar; setp.ne.u32 %p, %t, 0;
-{"ld.param.u64 %pm, [m];" if bulk else "mov.b64 %pm, m; cvta.param.u64 %pm, %pm;"}
-ld.param.u64 %pa, [a]; ld.param.u64 %pb, [b]; ld.param.u64 %pc, [c]; mad.wide.u32 %pa, %w, 32, %pa;
-{" ".join(f"ld.global.b32 %c{n}, [%pa+{4 * n}];" for n in range(5))}
-ld.global.b32 %nb, [%pa+20]; ld.global.b32 %y, [%pa+24];
-{"cvt.u64.u32 %o, %c0; add.u64 %pm, %pm, %o;" if bulk else ""}
-mov.u32 %i, %t;
-FILL: mul.wide.u32 %o, %i, 16; add.u64 %o, %o, %pb; ld.global.v4.b32 {{%v0, %v1, %v2, %v3}}, [%o];
-shl.b32 %x, %i, 4; add.u32 %x, %x, %s; st.shared.v4.b32 [%x], {{%v0, %v1, %v2, %v3}};
-add.u32 %i, %i, {THREADS}; setp.lt.u32 %q, %i, {SIZE // 16}; @%q bra FILL;
-@%p bra READY; mbarrier.init.shared::cta.b64 [%b], 1;
-READY: fence.proxy.async; bar.sync 0; add.u32 %x, %s, %y; mov.u32 %n, 0;
-@%p bra {"LOADED" if signals else "END"};
-{_loaded(instruction, copy) if signals else f"{instruction} {_STORED}"}
-END: ret;
-}}
-"""
-
-
-_STORED = "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
-
-
-def _loaded(instruction: str, copy: Copy) -> str:
-    """A load, what waits for it, and the bytes afterwards."""
-    return f"""mbarrier.arrive.expect_tx.shared::cta.b64 _, [%b], %nb;
-{instruction}
-WAIT: mbarrier.try_wait.parity.shared::cta.b64 %q, [%b], 0, 1000; @%q bra DONE;
-add.u32 %n, %n, 1; setp.lt.u32 %q, %n, 5000; @%q bra WAIT;
-mov.u32 %n, 0;
-SHORT: mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [%b], 16; add.u32 %n, %n, 1;
-mbarrier.test_wait.parity.shared::cta.b64 %q, [%b], 0; @%q bra TOLD; setp.lt.u32 %q, %n, 4096; @%q bra SHORT;
-bra TOLD;
-DONE: mov.u32 %n, 0;
-TOLD:
-LOADED: bar.sync 0; mul.wide.u32 %o, %w, {SIZE + _STATUS}; add.u64 %pc, %pc, %o;
-@!%p st.global.b32 [%pc+{SIZE}], %n; mov.u32 %i, %t;
-TAKE: shl.b32 %x, %i, 4; add.u32 %x, %x, %s; ld.shared.v4.b32 {{%v0, %v1, %v2, %v3}}, [%x];
-mul.wide.u32 %o, %i, 16; add.u64 %o, %o, %pc; st.global.v4.b32 [%o], {{%v0, %v1, %v2, %v3}};
-add.u32 %i, %i, {THREADS}; setp.lt.u32 %q, %i, {SIZE // 16}; @%q bra TAKE;"""
-
-
-def _map(copy: Copy, array: Array) -> Map:
+def _map(copy: Copy, array: Array) -> Map | Columns:
+    if copy.corners:
+        half, (channels, pixels) = len(copy.corners) // 2, copy.box
+        tensor = Im2colMap(
+            copy.dtype, 0, copy.shape, copy.strides[:-1], copy.corners[:half], copy.corners[half:], channels, pixels,
+            copy.steps, copy.interleave, copy.swizzle, copy.promotion, copy.fill,
+        )  # fmt: skip
+        return Columns(array, tensor)
     return Map(
         array, copy.dtype, copy.shape, copy.strides[:-1], copy.box, copy.steps or (1,) * len(copy.box),
-        swizzle=copy.swizzle, l2_promotion=copy.promotion, fill=copy.fill,
+        interleave=copy.interleave, swizzle=copy.swizzle, l2_promotion=copy.promotion, fill=copy.fill,
     )  # fmt: skip
 
 
-def _numbers(copy: Copy, ats: Sequence[At]) -> Array:
-    out = np.zeros((len(ats), 8), np.int32)
+def _numbers(copy: Copy, ats: Sequence[At], expected: int) -> Array:
+    out = np.zeros((len(ats), 16), np.int32)
     for row, at in zip(out, ats, strict=True):
-        row[: len(at)] = at
-        row[5:7] = copy.copied, copy.start
+        row[: len(copy.shape)] = at[: len(copy.shape)]
+        row[5:7] = expected or copy.copied, copy.start
+        row[8 : 8 + len(at) - len(copy.shape)] = at[len(copy.shape) :]
     return out
 
 
-def performed(machine: Machine, copy: Copy) -> Found:
-    """The bytes that a case leaves on a machine: shared memory after loads, the array after each store."""
+def performed(machine: Machine, copy: Copy, expected: int = 0) -> Found:
+    """The bytes that a case leaves on a machine: shared memory after loads, the array after each store.
+
+    expected: how many bytes a load waits for, if not as many as it should have.
+    """
     bulk = copy.action.startswith("bulk")
     text, image = kernel_text(copy, machine.target), aligned(copy.octets(SIZE, _SEED))
     before = copy.octets(copy.nbytes, _SEED + 1)
-    if _action(copy)[1]:
-        array, out = aligned(before), np.zeros((len(copy.ats), SIZE + _STATUS), np.uint8)
+    if action_of(copy)[1]:
+        array, out = aligned(before), np.zeros((len(copy.ats), SIZE + STATUS), np.uint8)
         first: Argument = array if bulk else _map(copy, array)
-        machine.run(text, len(copy.ats), THREADS, [first, _numbers(copy, copy.ats), image, out])
+        machine.run(text, len(copy.ats), THREADS, [first, _numbers(copy, copy.ats, expected), image, out])
         status = out[:, SIZE : SIZE + 4].copy().view(np.uint32)
-        return Found(out[:, :SIZE], int(np.count_nonzero(status)))
+        return Found(out[:, :SIZE], status.reshape(-1))
     after: list[Array] = []
     for at in copy.ats:
         array = aligned(before)
         first = array if bulk else _map(copy, array)
-        machine.run(text, 1, THREADS, [first, _numbers(copy, [at]), image, array])
+        machine.run(text, 1, THREADS, [first, _numbers(copy, [at], expected), image, array])
         after.append(array)
-    return Found(np.stack(after), 0)
+    return Found(np.stack(after), np.zeros(0, np.uint32))
 
 
 def compared(case: tuple[str, int]) -> Compared:
@@ -196,9 +124,34 @@ def compared(case: tuple[str, int]) -> Compared:
     if copy.refused:
         return _taken(kept_machine(device), copy)
     found = performed(kept_machine(device), copy)
-    want = performed(_emulator(), copy)
+    came = _came(kept_machine(device), copy) if found.short else ""
+    try:
+        want = performed(_emulator(), copy)
+    except (ArgumentError, MemoryAccessError) as error:
+        told = "".join(
+            f"\n        {at}: {trace(copy, *pair)}" for at, pair in zip(copy.ats, _beside(copy, found), strict=True)
+        )
+        return Compared(
+            found.octets.size, found.octets.size, f"{came}emulator: {error}{told}", found.short, found.digest
+        )
     wrong = np.argwhere(found.octets != want.octets)
-    return Compared(found.octets.size, len(wrong), _example(copy, wrong, found, want), found.short, found.digest)
+    return Compared(found.octets.size, len(wrong), came + _example(copy, wrong, found, want), found.short, found.digest)
+
+
+_MORE = 65520
+"""Bytes that no load has."""
+
+
+def _came(machine: Machine, copy: Copy) -> str:
+    """How many bytes the loads of a case have, where they are not what they should be."""
+    nbytes = sorted({_MORE - 16 * int(missing) for missing in performed(machine, copy, _MORE).shortages})
+    return f"{', '.join(map(str, nbytes))} bytes come, not {copy.copied}; "
+
+
+def _beside(copy: Copy, found: Found) -> list[tuple[Array, Array]]:
+    """What each box of a case has left, beside what was there before."""
+    before = copy.octets(SIZE, _SEED) if "load" in copy.action else copy.octets(copy.nbytes, _SEED + 1)
+    return [(row, before) for row in found.octets]
 
 
 def _taken(machine: Machine, copy: Copy) -> Compared:
@@ -218,6 +171,8 @@ def _emulator() -> Machine:
 
 def _example(copy: Copy, wrong: Array, found: Found, want: Found) -> str:
     """The first elements that differ: where, and what they are on both."""
+    if copy.numbered:
+        return _traces(copy, np.unique(wrong[:, 0]).tolist()[:_BOXES], found, want)
     size, told = copy.itemsize, list[str]()
     for row, element in np.unique(wrong // [1, size], axis=0)[:_ELEMENTS].tolist():
         place = slice(element * size, element * size + size)
@@ -226,23 +181,40 @@ def _example(copy: Copy, wrong: Array, found: Found, want: Found) -> str:
     return "; ".join(told)
 
 
+def _traces(copy: Copy, rows: Sequence[int], found: Found, want: Found) -> str:
+    """Where what some boxes of a case left came from, on the machine and the emulator."""
+    pairs, ours = _beside(copy, found), _beside(copy, want)
+    return "".join(
+        f"\n        at {copy.ats[row]}: {trace(copy, *pairs[row])}\n            emulator: {trace(copy, *ours[row])}"
+        for row in rows
+    )
+
+
 # --- tensor maps ---
 
 
 def refusals(machine: Any) -> list[str]:
-    """The maps of `MAPS` that the machine's driver and the emulator do not both take or refuse."""
+    """The maps of `MAPS` and `IM2COL_MAPS` that the machine's driver and the emulator do not both take or refuse."""
     lines: list[str] = []
-    for name, changed in MAPS.items():
-        offset = int(changed.get("offset", 0))
-        fields = {**GOOD, **{key: value for key, value in changed.items() if key != "offset"}}
-        tensor = Map(np.zeros(1, np.uint8), **fields)
+    for name, offset, tensor in _maps():
         theirs, ours = machine.refusal(tensor, offset), _emulator_refusal(tensor, offset)
         if bool(theirs) != bool(ours):
             lines.append(f"{name}: {theirs or 'taken'}; emulator: {ours or 'taken'}")
     return lines
 
 
-def _emulator_refusal(tensor: Map, offset: int) -> str:
+def _maps() -> Iterator[tuple[str, int, Map | Columns]]:
+    """The tensor maps by name, with how far the array is from where it should be."""
+    nowhere = np.zeros(1, np.uint8)
+    for name, changed in MAPS.items():
+        fields: dict[str, Any] = {**GOOD, **changed}
+        yield name, fields.pop("offset", 0), Map(nowhere, **fields)
+    for name, changed in IM2COL_MAPS.items():
+        fields: dict[str, Any] = {"address": 0, **GOOD_IM2COL, **changed}
+        yield f"im2col, {name}", fields.pop("offset", 0), Columns(nowhere, Im2colMap(**fields))
+
+
+def _emulator_refusal(tensor: Map | Columns, offset: int) -> str:
     emulator: Any = _emulator()
     return emulator.refusal(tensor, offset)
 
@@ -305,7 +277,7 @@ def main(words: Sequence[str] | None = None) -> int:
     (maps,) = answers(maps_compared, [arguments.device], 1 if arguments.jobs == 1 else 2)
     different = [maps.what] if isinstance(maps, Failure) else maps
     wrong = [line for line in different if _UNSUPPORTED not in line]
-    print(f"{len(MAPS)} tensor maps, {len(wrong)} of which the driver takes or refuses otherwise")
+    print(f"{len(MAPS) + len(IM2COL_MAPS)} tensor maps, {len(wrong)} of which the driver takes or refuses otherwise")
     print("".join(f"    {line}\n" for line in different), end="")
     if arguments.details:
         arguments.details.write_text("\n".join([*report(chosen, found, len(COPIES)), *different]) + "\n")

@@ -19,7 +19,7 @@ from ..hopper.clusters import OFFSET, mapped, row_of
 from ..hopper.transfers import Combine, Target, Transfer
 from ..site import Read, Site
 from ..spaces import in_shared, resolve
-from ..syntax import Address, Operand
+from ..syntax import Address, Operand, Vector
 from ..table import Step, step
 from ..targets import needs
 from ..types import TYPES, Array, PtxType
@@ -60,6 +60,14 @@ class Operands:
     def number(self, type_: PtxType = _U32) -> Read:
         """How to read the next operand, a number."""
         return self.site.read(self.take(), type_)
+
+    def numbers(self, count: int, type_: PtxType) -> list[Read]:
+        """How to read the next operand, so many numbers in braces."""
+        operand = self.take()
+        parts = operand.elements if isinstance(operand, Vector) else ()
+        if len(parts) != count:
+            self.site.fail(f"`{self.site.instruction.opcode}` needs {{...}} of {count} here, one a dimension of pixels")
+        return [self.site.read(part, type_) for part in parts]
 
     def end(self) -> None:
         """There must be no more."""

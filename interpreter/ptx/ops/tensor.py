@@ -1,7 +1,8 @@
-"""Tensor copies: `cp.async.bulk.tensor` of a box of an array in tiled mode, 1-D to 5-D, reductions and prefetches.
+"""Tensor copies: `cp.async.bulk.tensor` of a box of an array, 1-D to 5-D, or of a column of pixels (im2col mode);
+reductions and prefetches.
 
-Elements outside the array are filled in when the box is loaded, and left out when it is stored. Other modes (im2col,
-gather4, scatter4) are refused by name.
+Elements outside the array are filled in when they are loaded, and left out when they are stored. Other modes
+(im2col::w, gather4, scatter4) are refused by name.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from ...errors import LaunchError
 from ...numerics import round_tf32
 from ..access import unwatched
 from ..frame import Frame, Index
-from ..hopper.boxes import NAN, Box, box_at, packed
+from ..hopper.boxes import NAN, Box, box_at, column_at, packed
 from ..hopper.checks import Place
+from ..hopper.im2col_rules import CORNER_BITS
 from ..hopper.map_rules import TYPES_OF
 from ..hopper.maps import ALIGNMENT, SIZE, TensorMap, decode_tensor_map
+from ..hopper.refusals import refusal
 from ..hopper.transfers import Convert, Target, Transfer
 from ..site import Read, Site
 from ..spaces import gathered, resolve
@@ -41,6 +44,7 @@ from .memory import address_operand, address_reader
 
 _S32, _U16 = TYPES["s32"], TYPES["b16"]
 _DIM = "<dim:1d|2d|3d|4d|5d>"
+_PIXELS = "<dim:3d|4d|5d>"
 _MODE = "[.<mode:tile>]"
 _HINT = "[.L2::cache_hint]"
 _SIGNAL = "mbarrier::complete_tx::bytes"
@@ -66,29 +70,35 @@ class Boxes:
         if len(operand.coordinates) != self.rank:
             found = len(operand.coordinates)
             self.site.fail(f"`{self.site.instruction.opcode}` has {self.rank} coordinates, found {found}")
+        self.pixels = (self.site.modifiers["mode"] or "tile") != "tile"
         self._coordinates: list[Read] = [self.site.read(part, _S32) for part in operand.coordinates]
+        self._offsets: list[Read] = []
+
+    def shift(self, operands: Operands) -> None:
+        """Take the next operand, by how much a column is shifted, if there is one in this mode."""
+        if self.pixels:
+            self._offsets = operands.numbers(self.rank - 2, _U16)
 
     def tensor(self, lane: Lane) -> TensorMap:
-        """The tensor map. Raises MemoryAccessError where none is, or one of another rank."""
+        """The tensor map. Raises MemoryAccessError where none is, or one of another rank or mode."""
         tensor = tensor_map(self.site, lane, lane.value(self._map))
         if len(tensor.shape) != self.rank:
             raise fault(self.site, lane, f"{self.rank} coordinates for a tensor map of {len(tensor.shape)} dimensions")
+        if (tensor.corners is not None) != self.pixels:
+            kinds = ("boxes", "columns of pixels (im2col)")
+            what = f"it copies {kinds[self.pixels]}, and the tensor map is one of {kinds[not self.pixels]}"
+            raise fault(self.site, lane, what)
         return tensor
 
     def box(self, lane: Lane, tensor: TensorMap, writes: bool = False) -> Box:
-        """The box at the coordinates. Raises MemoryAccessError where hardware refuses them (an illegal instruction, on
-        an H200): one that begins between 16 bytes, and where it is written before the array."""
+        """The box or column at the coordinates. Raises MemoryAccessError where hardware refuses them."""
         coordinates = [lane.value(read) for read in self._coordinates]
-        if coordinates[0] * tensor.itemsize % 16:
-            what = f"coordinate 0 is {coordinates[0]}: {coordinates[0] * tensor.itemsize} bytes, no multiple of 16"
+        if what := refusal(tensor, coordinates, writes):
             raise fault(self.site, lane, what)
-        if writes and min(coordinates) < 0:
-            axis = next(axis for axis, first in enumerate(coordinates) if first < 0)
-            what = (
-                f"coordinate {axis} is {coordinates[axis]}: a box may be read from before the array, not written there"
-            )
-            raise fault(self.site, lane, what)
-        return box_at(tensor, coordinates, writes)
+        if not self.pixels:
+            return box_at(tensor, coordinates, writes)
+        width = (1 << CORNER_BITS[self.rank]) - 1
+        return column_at(tensor, coordinates, [lane.value(read) & width for read in self._offsets], writes)
 
 
 def tensor_map(site: Site, lane: Lane, address: int) -> TensorMap:
@@ -127,12 +137,16 @@ def _packed(uses: Accesses, lane: Lane, tensor: TensorMap, box: Box, address: in
     return place._replace(position=(found + block * rows.stride) // tensor.itemsize)
 
 
-@step(f"cp.async.bulk.tensor.{_DIM}.<to:shared::cluster|shared::cta>.global{_MODE}.{_SIGNAL}"
-      f"[.<cast:multicast::cluster>]{_HINT}", "async")  # fmt: skip
+_LOADED = f"{_SIGNAL}[.<cast:multicast::cluster>]{_HINT}"
+
+
+@step(f"cp.async.bulk.tensor.{_DIM}.<to:shared::cluster|shared::cta>.global{_MODE}.{_LOADED}", "async")
+@step(f"cp.async.bulk.tensor.{_PIXELS}.<to:shared::cluster|shared::cta>.global.<mode:im2col>.{_LOADED}", "async")
 def load(site: Site) -> Step:
     operands = Operands(site)
     to, boxes = operands.address("shared")[0], Boxes(operands)
     barrier = operands.address("shared")[0]
+    boxes.shift(operands)
     mask = operands.number(_U16) if site.modifiers["cast"] else None
     operands.end()
     uses = accesses(site, "global", "shared", "tensor copy")
@@ -159,8 +173,14 @@ def load(site: Site) -> Step:
 _REDUCTION = "<red:add|min|max|inc|dec|and|or|xor>"
 
 
-@step(f"cp.async.bulk.tensor.{_DIM}.global.shared::cta{_MODE}.bulk_group{_HINT}", "async")
-@step(f"cp.reduce.async.bulk.tensor.{_DIM}.global.shared::cta.{_REDUCTION}{_MODE}.bulk_group{_HINT}", "async")
+_OUT = "global.shared::cta"
+_STORED = f"bulk_group{_HINT}"
+
+
+@step(f"cp.async.bulk.tensor.{_DIM}.{_OUT}{_MODE}.{_STORED}", "async")
+@step(f"cp.async.bulk.tensor.{_PIXELS}.{_OUT}.<mode:im2col_no_offs>.{_STORED}", "async")
+@step(f"cp.reduce.async.bulk.tensor.{_DIM}.{_OUT}.{_REDUCTION}{_MODE}.{_STORED}", "async")
+@step(f"cp.reduce.async.bulk.tensor.{_PIXELS}.{_OUT}.{_REDUCTION}.<mode:im2col_no_offs>.{_STORED}", "async")
 def store(site: Site) -> Step:
     """The elements inside the array are written, or combined with what is there."""
     operands = Operands(site)
@@ -203,10 +223,12 @@ def _check_reduction(site: Site, lane: Lane, tensor: TensorMap) -> None:
 
 
 @step(f"cp.async.bulk.prefetch.tensor.{_DIM}.L2.global{_MODE}{_HINT}", "prefetch")
+@step(f"cp.async.bulk.prefetch.tensor.{_PIXELS}.L2.global.<mode:im2col>{_HINT}", "prefetch")
 def prefetch(site: Site) -> Step:
     """Nothing but the checks of the tensor map."""
     operands = Operands(site)
     boxes = Boxes(operands)
+    boxes.shift(operands)
     operands.end()
 
     def run(frame: Frame, index: Index) -> None:
@@ -233,12 +255,12 @@ def prefetch_map(site: Site) -> Step:
 
 def _refused(what: str) -> Callable[[Site], Step]:
     def build(site: Site) -> Step:
-        site.fail(f"{what} (`{site.instruction.opcode}`) is not supported; tiled copies are")
+        site.fail(f"{what} (`{site.instruction.opcode}`) is not supported; tile and im2col are")
 
     return build
 
 
 for _base in (f"cp.async.bulk.tensor.{_DIM}", f"cp.reduce.async.bulk.tensor.{_DIM}",
               f"cp.async.bulk.prefetch.tensor.{_DIM}"):  # fmt: skip
-    step(f"{_base}.<rest:[^ ]*im2col[^ ]*>", "async")(_refused("im2col"))
+    step(f"{_base}.<rest:[^ ]*im2col::w[^ ]*>", "async")(_refused("im2col::w"))
     step(f"{_base}.<rest:[^ ]*(?:gather4|scatter4)[^ ]*>", "async")(_refused("gather and scatter"))

@@ -197,9 +197,8 @@ def test_reductions() -> None:
 @pytest.mark.parametrize(
     ("instruction", "what"),
     [
-        (f"cp.async.bulk.tensor.3d.shared::cluster.global.im2col.{INTO} [%s], [%a, {{%t, %t, %t}}], [%b], {{%h}};",
-         r"im2col .* is not supported; tiled copies are"),
-        ("cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group [%a, {%t, %t, %t}], [%s];", "im2col"),
+        (f"cp.async.bulk.tensor.3d.shared::cta.global.im2col::w.{INTO} [%s], [%a, {{%t, %t, %t}}], [%b], {{%h, %h}};",
+         r"im2col::w .* is not supported; tile and im2col are"),
         (f"cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.{INTO} [%s], [%a, {{%t, %t, %t, %t, %t}}], [%b];",
          "gather and scatter .* is not supported"),
         ("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%s], 32;", "`tcgen05` .* is not supported"),

@@ -306,7 +306,7 @@ def test_boxes_anywhere(data: st.DataObject) -> None:
         ({"box": (64, 8), "swizzle": "64B"}, "the box's rows have 128 bytes, more than the 64 that the swizzle mixes"),
         ({"element_strides": (1, 9)}, "the element stride of dimension 1 is 1 to 8, found 9"),
         ({"swizzle": "256B"}, "swizzle is one of none, 32B, 64B, 128B, found '256B'"),
-        ({"interleave": "16B"}, r"interleaved layouts \(16B\) are not supported"),
+        ({"interleave": "16B"}, r"an interleaved array \(16B\) has 3 to 5 dimensions, found 2"),
         ({"interleave": "8B"}, "interleave is one of"),
         ({"fill": "one"}, "fill is one of zero, nan"),
         ({"fill": "nan", "dtype": "uint16"}, "fill `nan` needs floats, found uint16"),

@@ -1,0 +1,37 @@
+"""Coordinates that tensor copies cannot have: they are illegal instructions on an H200."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .boxes import pixels_at, spans_of, unfolded
+from .maps import TensorMap
+
+
+def refusal(tensor: TensorMap, coordinates: Sequence[int], writes: bool = False) -> str:
+    """What is wrong with the coordinates of a box or column, nothing if hardware takes them.
+
+    A box begins at a multiple of 16 bytes, a column within its corners, and nothing is written before the array.
+    """
+    nbytes = coordinates[0] * tensor.itemsize
+    if nbytes % 16 and tensor.interleave == "none":
+        return f"coordinate 0 is {coordinates[0]}: {nbytes} bytes, no multiple of 16"
+    before = next((axis for axis, first in enumerate(coordinates) if first < 0), None)
+    if writes and before is not None:
+        at = f"coordinate {before} is {coordinates[before]}"
+        return f"{at}: a box may be read from before the array, not written there"
+    return "" if tensor.corners is None else _outside(tensor, coordinates, writes)
+
+
+def _outside(tensor: TensorMap, coordinates: Sequence[int], writes: bool) -> str:
+    plain, start = unfolded(tensor, coordinates)
+    first = len(plain.shape) - len(tensor.shape)
+    for axis, (place, (low, high)) in enumerate(zip(start[1:], spans_of(plain), strict=False), 1 - first):
+        if not low <= place <= high:
+            return f"coordinate {axis} is {place}: a column begins within the corners, from {low} to {high}"
+    lowest = pixels_at(plain, start[1:], ()).min(0).tolist() if writes else []
+    for axis, place in enumerate(lowest, 1 - first):
+        if place < 0:
+            what = f"the column comes to {place} along dimension {axis}"
+            return f"{what}: it may be read from before the array, not written there"
+    return ""
