@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -48,7 +49,8 @@ def test_copies_agree(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     monkeypatch.setattr(tensor_copies, "maps_compared", lambda device: [])
     rows = "im2col: (channels|offsets|reductions|stores|prefetches|.*mode)|interleaved.*(outside|swizzles|columns)"
     assert tensor_copies.main(["--device", "emulator:sm_90a", "--jobs", "1", "--rows", rows]) == 0
-    assert capsys.readouterr().out.count(" equal") == 17
+    kinds = {copy.kind for copy in COPIES if re.search(rows, copy.kind)}
+    assert capsys.readouterr().out.count(" equal") == len(kinds) > 15
 
 
 def test_where_pieces_came_from_is_told(odd: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,10 @@ _SPECIAL = tuple(
     )
 )  # fmt: skip
 """f32 as bits: zeros, subnormals, what lies between two tf32, the largest, infinities and NaN."""
+_REFUSED = (
+    "between 16 bytes", "before the array", "behind the array", "no such reduction", "of another mode",
+    "outside the corners",
+)  # fmt: skip
 _FLOATS = {2: np.dtype(np.float16), 4: np.dtype(np.float32), 8: np.dtype(np.float64)}
 
 
@@ -78,9 +82,7 @@ class Copy:
     @property
     def refused(self) -> bool:
         """Whether hardware has no such copy."""
-        return self.kind.endswith(
-            ("between 16 bytes", "before the array", "no such reduction", "of another mode", "outside the corners")
-        )
+        return self.kind.endswith(_REFUSED)
 
     @property
     def itemsize(self) -> int:

@@ -72,7 +72,7 @@ def _outside() -> Iterator[Copy]:
         yield _columns(kind, corners, [(0, *at, 0, 1, 1)], _IMAGES[4], (4, 24))
         yield _columns(kind, corners, [(0, *at, 0)], _IMAGES[4], (4, 24), action="store")
         yield _columns(kind, corners, [(0, *at, 0)], _IMAGES[4], (4, 24), action="add")
-    yield _columns("im2col: prefetches outside", corners, [(0, *_OUTSIDE[0], 0, 0, 0)], _IMAGES[4], (4, 24),
+    yield _columns("im2col: prefetches outside the corners", corners, [(0, *_OUTSIDE[0], 0, 0, 0)], _IMAGES[4], (4, 24),
                    action="prefetch")  # fmt: skip
     for axis, past in ((1, 5), (2, 4), (3, 3), (1, -1), (3, -1)):
         at = [past if n == axis else 0 for n in range(8)]
@@ -123,11 +123,7 @@ def _types() -> Iterator[Copy]:
 def _stores() -> Iterator[Copy]:
     for rank, shape in _IMAGES.items():
         pixels = rank - 2
-        for corners in (
-            ((0,) * pixels, (0,) * pixels),
-            ((1,) * pixels, (-1,) * pixels),
-            ((0,) * pixels, (1,) * pixels),
-        ):
+        for corners in (((0,) * pixels, (0,) * pixels), ((1,) * pixels, (-1,) * pixels)):
             ats = [(c, *low, image) for c in (0, 4) for image in (0, shape[-1] - 1)
                    for low in ((1,) * pixels, (2, 1, 1)[:pixels])]  # fmt: skip
             yield _columns("im2col: stores", corners, ats, shape, (4, 30), action="store", swizzle="32B")
@@ -153,17 +149,20 @@ def _stores() -> Iterator[Copy]:
 
 
 def _stores_before() -> Iterator[Copy]:
-    """What is stored before the array: by its start, by pixels that the column comes to, or by none at all but what the
-    corners leave open."""
+    """What is stored outside of the array: by its start, by pixels that the column comes to, or by none at all, but the
+    corners leave the array."""
     for rank, shape in _IMAGES.items():
         ones, lower = (1,) * (rank - 2), (-1,) * (rank - 2)
         more: dict[str, Any] = {"corners": (lower, lower), "ats": [(0, *ones, 0)], "shape": shape}
         for action in ("store", "add"):
             yield _columns("im2col: stores before the array", box=(4, 30), action=action, **more)
-            yield _columns("im2col: stores short of what lies before", box=(4, 3), action=action, **more)
+            yield _columns("im2col: stores short of what lies before the array", box=(4, 3), action=action, **more)
+        beyond = {**more, "corners": ((0,) * (rank - 2), ones)}
+        for count in (3, 30):
+            yield _columns("im2col: stores by corners behind the array", box=(4, count), action="store", **beyond)
     last: dict[str, Any] = {"corners": ((0, -1), (0, 0)), "shape": _IMAGES[4], "action": "store"}
     yield _columns("im2col: stores before the array", ats=[(0, 3, 3, 0)], box=(4, 20), **last)
-    yield _columns("im2col: stores short of what lies before", ats=[(0, 3, 3, 0)], box=(4, 11), **last)
+    yield _columns("im2col: stores short of what lies before the array", ats=[(0, 3, 3, 0)], box=(4, 11), **last)
     for at in ((0, -1, 0, 0), (0, 0, -1, 0), (0, 0, 0, -1), (-4, 0, 0, 0)):
         yield _columns(
             "im2col: stores before the array", ((-1, -1), (-1, -1)), [at], _IMAGES[4], (4, 20), action="store"

@@ -88,6 +88,14 @@ def pixels_at(tensor: TensorMap, start: Sequence[int], offsets: Sequence[int]) -
     return found
 
 
+def offsets_of(given: Sequence[int]) -> list[int]:
+    """What hardware makes of offsets: two it cuts to 8 bits, three it adds up in one number, with 5 bits for each."""
+    if len(given) < 3:
+        return [offset & (0xFF if len(given) == 2 else 0xFFFF) for offset in given]
+    together = sum(offset << 5 * axis for axis, offset in enumerate(given))
+    return [together >> 5 * axis & 0x1F for axis in range(3)]
+
+
 def spans_of(tensor: TensorMap) -> list[tuple[int, int]]:
     """The first and the last pixel that columns go through along each dimension of pixels, without offsets."""
     assert tensor.corners is not None

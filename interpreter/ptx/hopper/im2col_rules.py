@@ -23,7 +23,7 @@ from .map_rules import (
 )
 
 CORNER_BITS: dict[int, int] = {3: 16, 4: 8, 5: 5}
-"""Bits of a corner's coordinate, which is signed, and of an offset, which is not, by the dimensions of the array."""
+"""Bits of a corner's coordinate, which is signed, by the dimensions of the array."""
 MOST_CHANNELS, MOST_PIXELS = 256, 1024
 
 

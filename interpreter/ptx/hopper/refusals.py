@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .boxes import pixels_at, spans_of, unfolded
+from .boxes import spans_of, unfolded
 from .maps import TensorMap
 
 
 def refusal(tensor: TensorMap, coordinates: Sequence[int], writes: bool = False) -> str:
     """What is wrong with the coordinates of a box or column, nothing if hardware takes them.
 
-    A box begins at a multiple of 16 bytes, a column within its corners, and nothing is written before the array.
+    A box begins at a multiple of 16 bytes, a column within its corners. Nothing is written before the array, and no
+    column whose corners leave it.
     """
     nbytes = coordinates[0] * tensor.itemsize
     if nbytes % 16 and tensor.interleave == "none":
@@ -29,9 +30,8 @@ def _outside(tensor: TensorMap, coordinates: Sequence[int], writes: bool) -> str
     for axis, (place, (low, high)) in enumerate(zip(start[1:], spans_of(plain), strict=False), 1 - first):
         if not low <= place <= high:
             return f"coordinate {axis} is {place}: a column begins within the corners, from {low} to {high}"
-    lowest = pixels_at(plain, start[1:], ()).min(0).tolist() if writes else []
-    for axis, place in enumerate(lowest, 1 - first):
-        if place < 0:
-            what = f"the column comes to {place} along dimension {axis}"
-            return f"{what}: it may be read from before the array, not written there"
+    for axis, (low, high) in enumerate(spans_of(plain) if writes else (), 1 - first):
+        if low < 0 or high >= plain.shape[axis + first]:
+            what = f"the corners leave the array along dimension {axis}, with pixels from {low} to {high}"
+            return f"{what}: they may be read from outside, not written there"
     return ""

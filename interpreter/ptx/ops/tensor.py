@@ -15,9 +15,8 @@ from ...errors import LaunchError
 from ...numerics import round_tf32
 from ..access import unwatched
 from ..frame import Frame, Index
-from ..hopper.boxes import NAN, Box, box_at, column_at, packed
+from ..hopper.boxes import NAN, Box, box_at, column_at, offsets_of, packed
 from ..hopper.checks import Place
-from ..hopper.im2col_rules import CORNER_BITS
 from ..hopper.map_rules import TYPES_OF
 from ..hopper.maps import ALIGNMENT, SIZE, TensorMap, decode_tensor_map
 from ..hopper.refusals import refusal
@@ -92,13 +91,17 @@ class Boxes:
 
     def box(self, lane: Lane, tensor: TensorMap, writes: bool = False) -> Box:
         """The box or column at the coordinates. Raises MemoryAccessError where hardware refuses them."""
+        coordinates = self.start(lane, tensor, writes)
+        if not self.pixels:
+            return box_at(tensor, coordinates, writes)
+        return column_at(tensor, coordinates, offsets_of([lane.value(read) for read in self._offsets]), writes)
+
+    def start(self, lane: Lane, tensor: TensorMap, writes: bool = False) -> list[int]:
+        """The coordinates. Raises MemoryAccessError where hardware refuses them."""
         coordinates = [lane.value(read) for read in self._coordinates]
         if what := refusal(tensor, coordinates, writes):
             raise fault(self.site, lane, what)
-        if not self.pixels:
-            return box_at(tensor, coordinates, writes)
-        width = (1 << CORNER_BITS[self.rank]) - 1
-        return column_at(tensor, coordinates, [lane.value(read) & width for read in self._offsets], writes)
+        return coordinates
 
 
 def tensor_map(site: Site, lane: Lane, address: int) -> TensorMap:
@@ -225,7 +228,7 @@ def _check_reduction(site: Site, lane: Lane, tensor: TensorMap) -> None:
 @step(f"cp.async.bulk.prefetch.tensor.{_DIM}.L2.global{_MODE}{_HINT}", "prefetch")
 @step(f"cp.async.bulk.prefetch.tensor.{_PIXELS}.L2.global.<mode:im2col>{_HINT}", "prefetch")
 def prefetch(site: Site) -> Step:
-    """Nothing but the checks of the tensor map."""
+    """Nothing but the checks of the tensor map, and of where a column begins."""
     operands = Operands(site)
     boxes = Boxes(operands)
     boxes.shift(operands)
@@ -233,7 +236,9 @@ def prefetch(site: Site) -> Step:
 
     def run(frame: Frame, index: Index) -> None:
         for lane in lanes(frame, index):
-            boxes.tensor(lane)
+            tensor = boxes.tensor(lane)
+            if boxes.pixels:
+                boxes.start(lane, tensor)
 
     return run
 

@@ -26,7 +26,7 @@ from tools.probes.sweeps import BLOCK, BLOCKS, digest
 
 DATA = Path(__file__).parent / "data"
 TARGET = "sm_90a"
-UNASKED: dict[str, str] = {"moves": r"^tensormap"}
+UNASKED: dict[str, str] = {}
 """Cases that no GPU has been asked about yet, by probe: the `--rows` that ask one. Their answers empty this."""
 SPECIAL = {r"^div\.(full|approx)": "7f7ffffe 3f7fffff -> 7f800000, should be 7f7fffff"}
 """Approximate instructions, by pattern, and the one kind of special results that an H200 gives otherwise: an infinity

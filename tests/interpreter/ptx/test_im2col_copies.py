@@ -166,14 +166,16 @@ def test_swizzles(swizzle: str) -> None:
     assert np.array_equal(images.array[0], want[0]) and not images.array[1].any()
 
 
-@pytest.mark.parametrize(("rank", "width"), [(3, 16), (4, 8), (5, 5)])
-def test_offsets_are_cut_to_the_bits_that_there_are(rank: int, width: int) -> None:
-    images = Images((4, 5, 4, 3, 2)[: rank - 1] + (2,), (0,) * (rank - 2), (0,) * (rank - 2), 4, 20)
-    offsets, large = [1, 2, 1][: rank - 2], [2**width + 1, 2**15 + 2, 2**14 + 1][: rank - 2]
-    if rank == 3:
-        offsets = large = [0xFFFF]
-    at = (0,) * rank
-    assert np.array_equal(images.loaded(at, large), laid(images.values(at, offsets), "none"))
+@pytest.mark.parametrize(("given", "offsets"), [
+    ((0xFFFF,), (0xFFFF,)), ((257, 0x8002), (1, 2)), ((256, 1), (0, 1)),
+    ((32, 1, 0), (0, 2, 0)), ((0, 33, 2), (0, 1, 3)), ((65505, 32802, 64), (1, 1, 1)), ((1, 2, 1), (1, 2, 1)),
+])  # fmt: skip
+def test_offsets_have_the_bits_that_an_h200_has(given: tuple[int, ...], offsets: tuple[int, ...]) -> None:
+    """Two are cut to 8 bits. Three of 5 bits are added up in 16, so what is too large goes on into the next one."""
+    pixels = len(given)
+    images = Images((4, 5, 4, 3, 2)[: pixels + 1] + (2,), (0,) * pixels, (0,) * pixels, 4, 20)
+    at = (0,) * (pixels + 2)
+    assert np.array_equal(images.loaded(at, given), laid(images.values(at, offsets), "none"))
 
 
 def test_what_lies_outside_is_filled_with_nan() -> None:
@@ -324,11 +326,16 @@ def test_faults_of_places() -> None:
             images.loaded(at, (0, 0))
     with pytest.raises(MemoryAccessError, match="coordinate 2 is 4: a column begins within the corners, from -1 to 3"):
         run(instruction("store", (0, 0, 4, 0)), images.record(), images.array)
-    with pytest.raises(MemoryAccessError, match="the column comes to -1 along dimension 1: .* not written there"):
+    with pytest.raises(MemoryAccessError, match="corners leave the array along dimension 1, with pixels from -1 to 4"):
         run(instruction("add", (0, 0, 0, 0)), images.record(), images.array)
     with pytest.raises(InterpreterError, match="3 coordinates for a tensor map of 4 dimensions"):
         run(instruction("load", (0, 0, 0), (0,)), images.record(), images.array)
     run(instruction("prefetch", (0, 0, 0, 0), (1, 1)), images.record(), images.array)
+    with pytest.raises(MemoryAccessError, match="coordinate 2 is 4: a column begins within the corners, from -1 to 3"):
+        run(instruction("prefetch", (0, 0, 4, 0), (1, 1)), images.record(), images.array)
+    behind = Images((8, 5, 4, 2), (0, 0), (0, 1), 4, 2)
+    with pytest.raises(MemoryAccessError, match="corners leave the array along dimension 2, with pixels from 0 to 4"):
+        run(instruction("store", (0, 0, 0, 0)), behind.record(), behind.array)
 
 
 def test_offsets_are_as_many_as_dimensions_of_pixels() -> None:
