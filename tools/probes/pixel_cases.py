@@ -157,7 +157,7 @@ def _stores_before() -> Iterator[Copy]:
         for action in ("store", "add"):
             yield _columns("im2col: stores before the array", box=(4, 30), action=action, **more)
             yield _columns("im2col: stores short of what lies before the array", box=(4, 3), action=action, **more)
-        beyond = {**more, "corners": ((0,) * (rank - 2), ones)}
+        beyond: dict[str, Any] = {**more, "corners": ((0,) * (rank - 2), ones)}
         for count in (3, 30):
             yield _columns("im2col: stores by corners behind the array", box=(4, count), action="store", **beyond)
     last: dict[str, Any] = {"corners": ((0, -1), (0, 0)), "shape": _IMAGES[4], "action": "store"}
