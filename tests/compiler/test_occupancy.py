@@ -103,13 +103,15 @@ def test_shared_memory_that_leaves_no_room_leaves_the_registers() -> None:
     assert assemble_kernel(name, ptx, "sm_90a", 100_000) == plain(name, ptx)
 
 
-def test_what_is_held_already_or_computes_with_matrices_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_barriers_matrices_and_what_is_held_already_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     norm = cases.layernorm(64, 8192, element=BF16)
+    one = ptx_of(cases.rmsnorm(64, 8192, element=BF16), num_warps=8)
+    assert register_limits(TARGETS["sm_90a"], 256, plain(*one)[1].registers, 256)
     product = ptx_of(cases.matmul(128, 128, 128, 64, 64, 32), num_warps=2)
     assert register_limits(TARGETS["sm_90a"], 64, plain(*product)[1].registers, 0)
     held = ptx_of(norm, num_warps=8, maxnreg=80)
     assert plain(*held)[1].registers == 80
-    for name, ptx in (product, held):
+    for name, ptx in (one, product, held):
         assert assemble_kernel(name, ptx, "sm_90a", 0) == plain(name, ptx)
     name, ptx = ptx_of(norm, num_warps=8)
     no_threads = ptx.replace(".reqntid 256, 1, 1", "")
