@@ -17,7 +17,7 @@ from .clone import clone_module
 from .cubin import Resources
 from .errors import BadOption
 from .lower.kernel import lower, symbol
-from .occupancy import PARTITION_REGISTERS, PARTITIONS, assemble_kernel
+from .occupancy import PARTITION_REGISTERS, PARTITIONS, assemble_kernel, waits_for_warps
 from .passes.contract import contract
 from .passes.trees import Tree, recorded
 from .pipeline import GPU_PASSES, TILE_PASSES, Hook, Timing, run_passes
@@ -35,7 +35,8 @@ BLOCK_REGISTERS = PARTITIONS * PARTITION_REGISTERS
 class Metadata:
     """What a launcher must know of a kernel, and what it uses; zeros where there is no cubin.
 
-    `maxnreg`: how many registers a thread is held to, None where the assembler is free.
+    `maxnreg`: how many registers a thread is held to, None where that is left to us and the assembler. `waits`: whether
+    the kernel gains from more blocks beside it (see `occupancy.py`).
     trees: of each reduction the line in the source, the axis, and the bits of the index in the order in which they are
     folded (see `passes/trees.py`).
     """
@@ -49,6 +50,7 @@ class Metadata:
     stack: int = 0
     spills: int = 0
     trees: tuple[Tree, ...] = ()
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +77,10 @@ def compile_module(
 
     num_warps: a power of two up to 32. num_stages: how many rounds of a loop have their loads in shared memory at a
     time, 1 for none ahead; a loop that says so itself decides. maxnreg: the most registers that a thread may use, 8 to
-    255; None leaves it to the assembler. fp_fusion: whether multiplications and additions whose contracts admit it are
-    fused. until: the last stage that is made. hook: called after each pass with its name and the module. Raises
-    UnknownTarget, BadOption, NotCompiledYet, NotOnTarget, RegistersExceeded, SharedMemoryExceeded, NoAssembler and
-    AssemblerError.
+    255; None leaves it to us (`occupancy.py`) and the assembler. fp_fusion: whether multiplications and additions whose
+    contracts admit it are fused. until: the last stage that is made. hook: called after each pass with its name and the
+    module. Raises UnknownTarget, BadOption, NotCompiledYet, NotOnTarget, RegistersExceeded, SharedMemoryExceeded,
+    NoAssembler and AssemblerError.
     """
     if num_warps not in WARPS:
         raise BadOption(option="num_warps", value=num_warps, expected=f"one of {', '.join(map(str, WARPS))}")
@@ -103,8 +105,8 @@ def compile_module(
     used = run.used
     shared = work.attributes.get("shared", 0)
     assert isinstance(shared, int)
-    trees = recorded(work)
-    metadata = Metadata(name, target, num_warps, maxnreg, shared, used.registers, used.stack, used.spills, trees)
+    facts = recorded(work), waits_for_warps(work)
+    metadata = Metadata(name, target, num_warps, maxnreg, shared, used.registers, used.stack, used.spills, *facts)
     return Compiled(MappingProxyType(run.stages), metadata, MappingProxyType(run.timing.seconds))
 
 
@@ -156,11 +158,11 @@ class _Run:
         if self.goes_on("cubin"):
             shared = module.attributes.get("shared", 0)
             assert isinstance(shared, int)
-            self.assemble(symbol(module.kernel.name), shared)
+            self.assemble(symbol(module.kernel.name), shared, waits_for_warps(module))
 
-    def assemble(self, name: str, dynamic_shared: int) -> None:
+    def assemble(self, name: str, dynamic_shared: int, waits: bool) -> None:
         start = perf_counter()
-        cubin, self.used = assemble_kernel(name, self.stages["ptx"], self.target.name, dynamic_shared)
+        cubin, self.used = assemble_kernel(name, self.stages["ptx"], self.target.name, dynamic_shared, waits)
         self.keep("cubin", cubin, start)
         if self.used.registers == 0:
             raise CompilerBug(f"the cubin of {name} does not say how many registers it uses")

@@ -111,11 +111,11 @@ def compile_to_ptx(module: Module, target: str, options: CompileOptions) -> tupl
     return compile_to_ptx(module, target, options)
 
 
-def assemble_ptx(name: str, ptx: str, target: str, dynamic_shared: int) -> tuple[bytes, dict[str, int]]:
+def assemble_ptx(name: str, ptx: str, target: str, dynamic_shared: int, waits: bool) -> tuple[bytes, dict[str, int]]:
     """The cubin of PTX, and what the kernel uses. Raises NoAssembler and AssemblerError."""
     from .compilation import assemble_ptx
 
-    return assemble_ptx(name, ptx, target, dynamic_shared)
+    return assemble_ptx(name, ptx, target, dynamic_shared, waits)
 
 
 def emulate(kernel: Any, grid: Extents, payload: Sequence[Any], options: CompileOptions) -> Counters:

@@ -102,8 +102,8 @@ class KernelCache:
     def _assembled(self, artifact: Artifact) -> bytes:
         """The cubin of a kernel; it is kept with the rest from now on. Raises CompilationError."""
         self.count("assembler_calls")
-        shared = artifact.facts["dynamic_shared"]
-        cubin, resources = assemble_ptx(artifact.name, artifact.ptx, artifact.target, shared)
+        shared, waits = artifact.facts["dynamic_shared"], artifact.facts["waits"]
+        cubin, resources = assemble_ptx(artifact.name, artifact.ptx, artifact.target, shared, waits)
         artifact.facts |= resources
         entry = Entry(artifact.key, dict(artifact.facts), {**artifact.made, "cubin": cubin})
         self._memory.put(entry.key, entry)

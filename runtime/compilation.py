@@ -35,12 +35,13 @@ def compile_to_ptx(module: Module, target: str, options: CompileOptions) -> tupl
         "parameters": [str(argument.type) for argument in module.kernel.arguments],
         "parameter_names": [argument.name for argument in module.kernel.arguments],
         "trees": made.metadata.trees,
+        "waits": made.metadata.waits,
         "cooperative": options.launch_cooperative_grid,
     }
     return dict(made.stages), facts
 
 
-def assemble_ptx(name: str, ptx: str, target: str, dynamic_shared: int) -> tuple[bytes, dict[str, int]]:
+def assemble_ptx(name: str, ptx: str, target: str, dynamic_shared: int, waits: bool) -> tuple[bytes, dict[str, int]]:
     """The cubin, and what the kernel uses. Raises NoAssembler and AssemblerError."""
-    cubin, used = assemble_kernel(name, ptx, target, dynamic_shared)
+    cubin, used = assemble_kernel(name, ptx, target, dynamic_shared, waits)
     return cubin, asdict(used)

@@ -197,7 +197,12 @@ def cache_list() -> None:
         name, target = str(facts.get("name", "?")), str(facts.get("target", "?"))
         table.add_row(file.path.name[:12], Text(name), target, stages, f"{file.size:,}", used)
     show(table)
-    typer.echo(f"{len(kept)} kernels, {sum(file.size for file in kept):,} of {store.max_bytes:,} bytes")
+    typer.echo(f"{kernels_of(len(kept))}, {sum(file.size for file in kept):,} of {store.max_bytes:,} bytes")
+
+
+def kernels_of(count: int) -> str:
+    """So many kernels, in words."""
+    return f"{count} kernel{'' if count == 1 else 's'}"
 
 
 @cache_app.command("verify")
@@ -207,7 +212,7 @@ def cache_verify() -> None:
     bad = [file for file in kept if file.problem]
     for file in bad:
         typer.echo(f"{file.path}: {file.problem}")
-    typer.echo(f"{len(kept)} kernels, {len(bad)} damaged")
+    typer.echo(f"{kernels_of(len(kept))}, {len(bad)} damaged")
     if bad:
         raise typer.Exit(1)
 
@@ -220,7 +225,7 @@ def cache_clear() -> None:
         removed = store.clear()
     except OSError as error:
         raise fail(str(error)) from None
-    typer.echo(f"removed {removed} kernels from {store.folder}")
+    typer.echo(f"removed {kernels_of(removed)} from {store.folder}")
 
 
 def main() -> None:

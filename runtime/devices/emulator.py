@@ -29,7 +29,7 @@ class EmulatorDevice:
         self.target = target or DEFAULT_TARGET
         self.name = f"emulator:{self.target}"
         if self.target not in (known := target_names()):
-            raise DeviceError(f"there is no target {self.target!r} to emulate", did_you_mean(self.target, known))
+            raise DeviceError(f"there is no target {self.target!r} to compile for", did_you_mean(self.target, known))
 
     @property
     def properties(self) -> Mapping[str, int]:

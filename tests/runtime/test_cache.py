@@ -267,9 +267,16 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     def compile_to_ptx(module: Any, target: str, options: CompileOptions) -> tuple[dict[str, str], dict[str, Any]]:
         asked.append("ptx")
-        return {"ttir": "tt", "ptx": f"// {module}"}, {"name": "k", "target": target, "dynamic_shared": 0}
+        return {"ttir": "tt", "ptx": f"// {module}"}, {
+            "name": "k",
+            "target": target,
+            "dynamic_shared": 0,
+            "waits": False,
+        }
 
-    def assemble_ptx(name: str, ptx: str, target: str, dynamic_shared: int) -> tuple[bytes, dict[str, int]]:
+    def assemble_ptx(
+        name: str, ptx: str, target: str, dynamic_shared: int, waits: bool
+    ) -> tuple[bytes, dict[str, int]]:
         asked.append("cubin")
         return b"cubin of " + ptx.encode(), {"registers": 7}
 

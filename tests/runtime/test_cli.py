@@ -152,7 +152,7 @@ def test_compile_writes_each_stage_to_a_file(source: Path, tmp_path: Path) -> No
         (
             ["{}:add", "--signature", SIGNATURE, "--target", "sm_90"],
             1,
-            "error: there is no target 'sm_90' to emulate\nhint: did you mean sm_90a?",
+            "error: there is no target 'sm_90' to compile for\nhint: did you mean sm_90a?",
         ),
         (
             ["{}:add", "--signature", SIGNATURE, "--num-warps", "3"],

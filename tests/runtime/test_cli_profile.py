@@ -100,7 +100,11 @@ def test_a_script_that_launches_nothing_and_one_that_is_no_python(tmp_path: Path
     ("arguments", "status", "message"),
     [
         (["/no/such/file.py"], 2, "error: there is no Python file '/no/such/file.py'"),
-        (["--target", "sm_90", "{}"], 1, "error: there is no target 'sm_90' to emulate\nhint: did you mean sm_90a?"),
+        (
+            ["--target", "sm_90", "{}"],
+            1,
+            "no target 'sm_90' to compile for\nhint: did you mean sm_90a?",
+        ),
         (["--sort", "load", "{}"], 2, "error: --sort takes line, instructions, memory, arithmetic, tensor, exchange, "),
         (["--top", "0", "{}"], 2, "Usage: "),
         ([], 2, "Usage: "),

@@ -60,7 +60,7 @@ def test_its_name_says_the_target_and_the_same_target_is_one_device() -> None:
     assert find_device("emulator") is find_device("emulator:sm_90a")
     assert find_device("emulator:sm_80") is not find_device("emulator")
     assert find_device("emulator").properties["warp_size"] == 32
-    with pytest.raises(DeviceError, match="there is no target 'sm_90' to emulate\nhint: did you mean sm_90a?"):
+    with pytest.raises(DeviceError, match="there is no target 'sm_90' to compile for\nhint: did you mean sm_90a?"):
         find_device("emulator:sm_90")
 
 

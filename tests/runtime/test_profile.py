@@ -229,7 +229,7 @@ def test_other_devices_cannot_profile(device: str) -> None:
     with pytest.raises(DeviceError) as caught:
         add.profile(x, y, out, BLOCK=128, grid=(1,), device=device)
     assert str(caught.value) == message and (out == -1).all()
-    with pytest.raises(DeviceError, match="there is no target 'sm_1' to emulate"):
+    with pytest.raises(DeviceError, match="there is no target 'sm_1' to compile for"):
         add.on("emulator:sm_1").profile(x, y, out, BLOCK=128, grid=(1,))
     with pytest.raises(DeviceError, match="there is no device 'abacus'"):
         add.on("abacus").profile(x, y, out, BLOCK=128, grid=(1,))
