@@ -15,7 +15,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from .marks import Bits, full
+from .liveness import registers_in
+from .marks import WIDE, Bits, full
 from .syntax import Immediate, Instruction, Operand, Register
 from .types import Array
 
@@ -28,7 +29,7 @@ _INTEGERS = {f"{sign}{bits}": bits for sign in "bus" for bits in (8, 16, 32, 64)
 _TRIED: dict[str, Mapping[int, int]] = {
     **dict.fromkeys(("mov", "and", "or", "xor", "not", "brev", "cvt", "selp", "add", "sub", "neg", "movmatrix"), {}),
     "lop3": {4: _BYTE}, "shl": {2: _WORD}, "shr": {2: _WORD}, "shf": {3: _WORD}, "prmt": {3: 0xFFFF},
-    "bfe": {2: _WORD, 3: _WORD}, "bfi": {3: _WORD, 4: _WORD}, "slct": {3: _WORD},
+    "bfe": {2: _WORD, 3: _WORD}, "bfi": {3: _WORD, 4: _WORD}, "slct": {3: _WORD}, "szext": {2: _WORD},
     "shfl": {2: _WORD, 3: _WORD, 4: _WORD},
 }  # fmt: skip
 _SUMS = ("add", "sub", "neg")
@@ -45,6 +46,8 @@ def choosers(instruction: Instruction) -> Mapping[int, int] | None:
     base, *parts = instruction.opcode.split(".")
     found = _TRIED.get(base)
     whole = all(part in _INTEGERS for part in parts)
+    if base == "cvt" and any(r.bits == WIDE for operand in instruction.operands for r in registers_in(operand)):
+        return None
     if (base == "cvt" and not (whole and len(parts) == 2)) or (base in _SUMS and not (whole and len(parts) == 1)):
         return None
     if base == "lop3" and parts[0] != "b32":

@@ -17,6 +17,7 @@ from .copies import Copies
 from .counters import Counters, Tally
 from .errors import RaceError
 from .frame import Frame, Triple, tuple_of, unravel
+from .history import History
 from .hopper.clusters import cluster_of
 from .hopper.engines import Engines
 from .machine import Machine
@@ -29,7 +30,7 @@ from .specials import value_of
 from .syntax import Parameter
 from .taint import Taint
 from .types import TYPES
-from .watch import History, Watch
+from .watch import Watch
 
 Argument = Buffer | int | float | bytes
 

@@ -63,19 +63,20 @@ def low_bits(bits: int, count: int) -> np.uint64:
     return np.uint64((1 << (-(-count // 8) if bits == WIDE else min(bits, count))) - 1)
 
 
-def of_octets(octets: NDArray[np.bool_]) -> Bits:
-    """The bits of bytes of which each row says which are set: eight at most, or the sixteen of a wide register."""
-    step, every = (1, 1) if octets.shape[1] * 8 == WIDE else (8, 0xFF)
+def of_octets(octets: NDArray[np.uint8]) -> Bits:
+    """The bits of a register whose bytes have these: of eight bytes at most, or of the sixteen of a wide register."""
+    wide = octets.shape[1] * 8 == WIDE
     found = np.zeros(len(octets), np.uint64)
     for number, column in enumerate(octets.T):
-        found |= np.where(column, np.uint64(every << step * number), np.uint64(0))
+        found |= (column != 0 if wide else column).astype(np.uint64) << np.uint64(number if wide else 8 * number)
     return found
 
 
-def octets_of(bits: Bits, width: int) -> NDArray[np.bool_]:
-    """Which bytes of a register of a width have marked bits, a row for each thread."""
+def octets_of(bits: Bits, width: int) -> NDArray[np.uint8]:
+    """The marked bits of each byte of a register of a width, a row for each thread."""
     step, every = (1, 1) if width == WIDE else (8, 0xFF)
-    return bits[:, None] >> np.arange(width // 8, dtype=np.uint64) * np.uint64(step) & np.uint64(every) != 0
+    found = bits[:, None] >> np.arange(width // 8, dtype=np.uint64) * np.uint64(step) & np.uint64(every)
+    return (found * np.uint64(0xFF if width == WIDE else 1)).astype(np.uint8)
 
 
 def joined(parts: Sequence[Marks]) -> Marks:

@@ -41,6 +41,13 @@ def left_out(
     return (apart & ~passes | wide) & (records < ENGINE)
 
 
+def stores(clock: Clock, records: Records) -> NDArray[np.bool_]:
+    """Which records are of accesses that only write."""
+    stamps, inverse = np.unique(records >> SHIFT & STAMPS, return_inverse=True)
+    found = [clock.access(stamp) for stamp in stamps.tolist()]
+    return np.array([each.writes and not each.updates for each in found], np.bool_)[inverse]
+
+
 def of_other_width(one: Access, other: Access) -> bool:
     """Whether strong accesses that meet do so in part only: they are aligned, so that it is enough to know the units.
 

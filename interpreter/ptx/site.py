@@ -69,6 +69,8 @@ class Site:
         if isinstance(operand, Register):
             return self._register(operand, type_, wider)
         if isinstance(operand, Negated):
+            if type_.kind != "p":
+                self.fail(f"`!{operand.register.name}` is a predicate, `{self.instruction.opcode}` needs {type_.name}")
             inner = self._register(operand.register, TYPES["pred"], False)
             return lambda frame, index: ~inner(frame, index)
         if isinstance(operand, Special):

@@ -28,13 +28,13 @@ class Stack:
 
     def __init__(self, frame: Frame) -> None:
         self._frame = frame
-        self._bare = np.ones(len(frame.local.bytes), np.bool_)
+        self._bare = np.full(len(frame.local.bytes), 0xFF, np.uint8)
 
     def forget(self, threads: Threads, start: Threads, count: Threads) -> None:
         """So many bytes of local memory from an address on, of each thread, hold nothing from now on."""
         where = np.arange(int(count.max(initial=0)))
         first = threads * self._frame.local.stride + start
-        self._bare[(first[:, None] + where)[where < count[:, None]]] = True
+        self._bare[(first[:, None] + where)[where < count[:, None]]] = 0xFF
 
     def load(self, access: Access, cells: list[Cells], index: Index) -> None:
         """Tell the frame which bytes of a load hold nothing."""
@@ -48,7 +48,7 @@ class Stack:
         """Bytes get values, or what is marked in the registers that are stored."""
         taint = self._frame.taint
         for threads, where in self._octets(access, cells, index):
-            self._bare[where] = False if taint is None else taint.stored(access, threads)
+            self._bare[where] = 0 if taint is None else taint.stored(access, threads)
 
     def require(self, access: Access, cells: list[Cells], index: Index) -> None:
         """Raise an UninitializedError where a function of the runtime reads bytes that hold nothing."""

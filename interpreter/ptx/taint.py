@@ -32,7 +32,7 @@ from .types import UNSIGNED, Array, resized
 if TYPE_CHECKING:
     from .program import Block
 
-_SINKS = frozenset(("load", "store", "atomic", "barrier", "control", "async", "prefetch"))
+_SINKS = frozenset(("load", "store", "atomic", "barrier", "control", "async", "prefetch", "fence"))
 """The families of instructions whose operands must not be marked: values stored, addresses, what they wait for."""
 _MASKED = ("shfl", "vote", "match", "redux", "elect")
 """Instructions whose last operand says which lanes wait for each other."""
@@ -46,7 +46,7 @@ class Holes(NamedTuple):
     access: Access
     space: str
     threads: NDArray[np.intp]
-    octets: NDArray[np.bool_]
+    octets: NDArray[np.uint8]
 
 
 class Taint:
@@ -169,7 +169,8 @@ class Taint:
         if len(targets) == 1 and base == "cvt" and len(operands) == 3:
             return {targets[0].index: marks.paired(targets[0], self._of(operands[1]), self._of(operands[2]))}
         together = self._compared(instruction) if base == "setp" else marks.joined([self._of(o) for o in operands[1:]])
-        together = together.only(marks.low_bits(64, marks.bits_read(opcode, modifiers)))
+        width = max((r.bits for operand in operands[1:] for r in registers_in(operand)), default=64)
+        together = together.only(marks.low_bits(width, marks.bits_read(opcode, modifiers)))
         if form.gate is not None:
             together = self._through_warp(together.where(self._active(instruction, index)))
         adds = self._adds(instruction)
@@ -274,9 +275,9 @@ class Taint:
         warps[:] = most.reduce(warps, axis=1, keepdims=True)
         return lanes[:, : frame.threads].reshape(-1)
 
-    def stored(self, access: Access, threads: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which bytes of a store are marked: a row for each of the threads."""
-        unit, octets = access.dtype.itemsize, np.zeros((len(threads), access.size), np.bool_)
+    def stored(self, access: Access, threads: NDArray[np.intp]) -> NDArray[np.uint8]:
+        """Which bits of the bytes of a store are marked: a row for each of the threads."""
+        unit, octets = access.dtype.itemsize, np.zeros((len(threads), access.size), np.uint8)
         for number, part in enumerate(marks.parts_of(access.site.instruction.operands[1])):
             found = spread(self._of(part).bits, self._frame.count)[threads]
             width = max((register.bits for register in registers_in(part)), default=64)

@@ -20,11 +20,11 @@ from .access import GRID, Access
 from .copies import Copy
 from .errors import UninitializedError
 from .frame import Frame, Index
-from .messages import Published
+from .history import History
 from .order import Order
-from .races import Race, Races, party
-from .scopes import leaves_out, left_out, of_other_width
-from .shadow import COLLECTIVE, PENDING, SHIFT, STAMPS, THREAD, UNWRITTEN, Clock, Records, Shadow, firsts, granule_bits
+from .races import Race, party
+from .scopes import left_out, of_other_width, stores
+from .shadow import COLLECTIVE, PENDING, SHIFT, STAMPS, THREAD, UNWRITTEN, Records, Shadow, firsts
 from .spaces import Cells, Rows, element_of, gathered
 from .stack import Stack
 from .taint import Holes
@@ -48,31 +48,6 @@ _WIDTH = "which is not of the very same bytes, and so not strong beside"
 _CONSTANT = "whose bytes must not change in this launch, beside"
 Mask = NDArray[np.bool_]
 Threads = NDArray[np.intp]
-
-
-class History:
-    """What a launch remembers of global memory, of the races in it, and of time.
-
-    copies: the access of each one ever in flight. issuers: by stamp, the thread an engine worked for. narrow: whether
-    strong accesses may leave others out.
-    """
-
-    def __init__(self, accesses: list[Access], blocks: int) -> None:
-        self.published = Published(blocks)
-        self.clock = Clock(accesses)
-        self.races = Races()
-        self.bits = {space: granule_bits(accesses, space) for space in ("shared", "global")}
-        self.narrow = leaves_out(accesses)
-        self.copies: list[Access] = []
-        self.issuers: dict[int, int] = {}
-        self._buffers: dict[int, Shadow] = {}
-
-    def shadow(self, buffer: Buffer) -> Shadow:
-        """The records of a buffer of global memory, from the last multiple of 16 at or below its start on."""
-        found = self._buffers.get(id(buffer))
-        if found is None:
-            found = self._buffers[id(buffer)] = Shadow(buffer.nbytes + buffer.start % 16, self.bits["global"], False)
-        return found
 
 
 class Touch(NamedTuple):
@@ -132,13 +107,20 @@ class Watch:
         touches = list(self._touches(access, cells, index, addresses))
         for touch in touches:
             for doubts in self._doubts(touch):
-                if doubts.kind == "write" and len(doubts.rows):
-                    wrong = (doubts.records >= PENDING) | self._differ(touch, doubts.rows, values)
-                    same = doubts.only(~wrong)
-                    touch.shadow.keep("write", same.granules, same.records)
-                    doubts = doubts.only(wrong)
-                self.report(touch, doubts)
+                self.report(touch, self._changed(touch, doubts, values) if len(doubts.rows) else doubts)
         return touches
+
+    def _changed(self, touch: Touch, doubts: Doubts, values: Sequence[Array]) -> Doubts:
+        """Those without writes that meet other writes of what is there already, which are kept beside them."""
+        if doubts.kind == "scope":
+            written = stores(self.history.clock, doubts.records)
+            return doubts.only(~written | self._differ(touch, doubts.rows, values))
+        if doubts.kind != "write":
+            return doubts
+        wrong = (doubts.records >= PENDING) | self._differ(touch, doubts.rows, values)
+        same = doubts.only(~wrong)
+        touch.shadow.keep("write", same.granules, same.records)
+        return doubts.only(wrong)
 
     def stored(self, touches: list[Touch], values: Sequence[Array]) -> None:
         """Remember writes that have been done, and report where threads met at one byte with different values."""
@@ -284,7 +266,7 @@ class Watch:
         access = touch.access
         octets = bare.reshape(len(bare), -1).repeat(1 << touch.shadow.bits, axis=1)[:, : access.size]
         rows = np.logical_or.reduce(octets, axis=1)
-        self.frame.holes.append(Holes(access, "shared", touch.threads[rows], octets[rows]))
+        self.frame.holes.append(Holes(access, "shared", touch.threads[rows], octets[rows] * np.uint8(0xFF)))
 
     def refuse_object(self, touch: Touch, inside: Mask) -> None:
         """Raise a MemoryAccessError for an access to an mbarrier by other instructions than its own."""

@@ -103,7 +103,7 @@ def test_a_script_that_launches_nothing_and_one_that_is_no_python(tmp_path: Path
         (
             ["--target", "sm_90", "{}"],
             1,
-            "no target 'sm_90' to compile for\nhint: did you mean sm_90a?",
+            "error: there is no target 'sm_90' to compile for\nhint: did you mean sm_90a?",
         ),
         (["--sort", "load", "{}"], 2, "error: --sort takes line, instructions, memory, arithmetic, tensor, exchange, "),
         (["--top", "0", "{}"], 2, "Usage: "),

@@ -39,7 +39,7 @@ def box_at(tensor: TensorMap, coordinates: Sequence[int], writes: bool = False) 
     read or written."""
     tensor, coordinates = unfolded(tensor, coordinates)
     extents = _extents(tensor, writes)
-    addresses = np.full((1,) * len(tensor.shape), tensor.address, np.int64)
+    addresses = np.full((1,) * len(tensor.shape), tensor.address, np.uint64).view(np.int64)
     inside = np.ones(addresses.shape, np.bool_)
     steps = (1, *tensor.element_strides[1:])
     for axis, (first, count) in enumerate(zip(coordinates, tensor.counts, strict=True)):
@@ -58,7 +58,7 @@ def column_at(tensor: TensorMap, coordinates: Sequence[int], offsets: Sequence[i
     """
     tensor, coordinates = unfolded(tensor, coordinates)
     extents, along = _extents(tensor, writes), coordinates[0] + np.arange(tensor.box[0], dtype=np.int64)
-    addresses = tensor.address + (along * tensor.strides[0])[None, :]
+    addresses = np.uint64(tensor.address).view(np.int64) + (along * tensor.strides[0])[None, :]
     inside = ((along >= 0) & (along < extents[0]))[None, :]
     for axis, places in enumerate(pixels_at(tensor, coordinates[1:], offsets).T, 1):
         addresses = addresses + (places * tensor.strides[axis])[:, None]

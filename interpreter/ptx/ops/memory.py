@@ -10,9 +10,10 @@ import numpy as np
 
 from ..access import access_of, reach_of
 from ..frame import Frame, Index, spread
+from ..hopper.maps import SIZE as TENSOR_MAP
 from ..site import Read, Site, bits_type
 from ..spaces import load, store
-from ..syntax import Address, Operand, Register, Sink, Variable, Vector
+from ..syntax import Address, Immediate, Operand, Register, Sink, Variable, Vector
 from ..table import Step, step
 from ..types import TYPES
 
@@ -155,9 +156,14 @@ def nothing(site: Site) -> Step:
     return lambda frame, index: None
 
 
+def _without_operands(site: Site) -> None:
+    if site.operands:
+        site.fail(f"`{site.instruction.opcode}` takes no operands")
+
+
 def fence(site: Site) -> Step:
     """What the thread does next and what it did before are ordered for those that it tells of it."""
-
+    _without_operands(site)
     reach = reach_of(site)
 
     def run(frame: Frame, index: Index) -> None:
@@ -178,6 +184,7 @@ for _syntax in (
 
 def proxy_fence(site: Site) -> Step:
     """What the thread knows of memory, engines may see from now on."""
+    _without_operands(site)
 
     def run(frame: Frame, index: Index) -> None:
         if frame.watch is not None:
@@ -192,9 +199,22 @@ for _syntax in (
     "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster",
 ):
     step(_syntax, "fence")(proxy_fence)
-for _syntax in (
-    "fence.proxy.alias",
-    "membar.proxy.alias",
-    "fence.proxy.tensormap::generic.<sem:release|acquire>.<scope:cta|cluster|gpu|sys>",
-):
-    step(_syntax, "fence")(nothing)
+
+
+@step("fence.proxy.alias", "fence")
+@step("membar.proxy.alias", "fence")
+@step("fence.proxy.tensormap::generic.<sem:release>.<scope:cta|cluster|gpu|sys>", "fence")
+def other_fence(site: Site) -> Step:
+    """Nothing: memory is one, and copies see tensor maps as they are."""
+    _without_operands(site)
+    return nothing(site)
+
+
+@step("fence.proxy.tensormap::generic.<sem:acquire>.<scope:cta|cluster|gpu|sys>", "fence")
+def tensor_map_fence(site: Site) -> Step:
+    """Nothing: copies see tensor maps as they are; this one names a map and its 128 bytes."""
+    operands = site.operands
+    size = operands[1] if len(operands) == 2 and isinstance(operands[0], Address) else None
+    if not isinstance(size, Immediate) or size.kind != "int" or size.value != TENSOR_MAP:
+        site.fail(f"`{site.instruction.opcode}` takes the address of a tensor map in brackets, and {TENSOR_MAP}")
+    return nothing(site)

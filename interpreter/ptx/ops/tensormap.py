@@ -11,6 +11,7 @@ import numpy as np
 from ...errors import MemoryAccessError
 from ..access import Access, access_of
 from ..collective import aligned_gate
+from ..errors import UninitializedError
 from ..frame import WARP, Frame, Index, spread
 from ..hopper.maps import ALIGNMENT, CHOICES, DIMENSIONS, SIZE, replaced
 from ..site import Read, Site
@@ -124,6 +125,10 @@ def publish(site: Site) -> Step:
             raise site.fault(MemoryAccessError, what, frame, int(threads[WARP * np.argmax(differ)]))
         first = threads[::WARP]
         target, origin = (np.ascontiguousarray(each[:, 0]) for each in places)
-        _put(writes, frame, first, target, _words(reads, frame, first, origin))
+        words = _words(reads, frame, first, origin)
+        if frame.holes:
+            what = f"`{site.instruction.opcode}` of shared memory that nobody wrote"
+            raise site.fault(UninitializedError, what, frame, int(frame.holes[0].threads[0]))
+        _put(writes, frame, first, target, words)
 
     return run

@@ -98,6 +98,19 @@ def test_both_widths_count(one: str, other: str, races: bool, seed: int) -> None
         run(body, 2, seed=seed)
 
 
+@pytest.mark.parametrize("space, at", [("global", "[%a"), ("shared", "[%m")])
+@pytest.mark.parametrize("value, races", [(0, False), (1, True)])
+def test_stores_of_other_widths_may_leave_what_is_there(space: str, at: str, value: int, races: bool) -> None:
+    body = f""".reg .b64 %z; .reg .b32 %m; .shared .align 8 .b8 m[8]; mov.u32 %m, m; mov.u64 %z, 0;
+    setp.eq.u32 %q, %t, 0; @%q st.shared.u64 [%m], %z; bar.sync 0;
+    @%q st.relaxed.gpu.{space}.u64 {at}], %z; @!%q st.relaxed.gpu.{space}.u32 {at}+4], {value}; ret;"""
+    if not races:
+        run(body, 1)
+        return
+    with pytest.raises(RaceError, match="not of the very same bytes"):
+        run(body, 1)
+
+
 def test_other_widths_are_no_race_where_a_message_orders_them() -> None:
     body = """.reg .b64 %z; setp.ne.u32 %q, %t, 0; @%q bra END; @%p bra ONE;
     W: ld.acquire.gpu.global.u32 %y, [%a+8]; setp.eq.u32 %q, %y, 0; @%q bra W;

@@ -248,10 +248,13 @@ def test_policies_and_hints_change_nothing() -> None:
     "createpolicy.cvt.b64 %p, %a;", "fence.acquire.sync_restrict::shared::cta.cluster;",
     "szext.u32 %n, %n, %n;", "szext.clamp.u64 %p, %p, %n;", "dp2a.u32.u32 %n, %n, %n, %n;",
     "dp2a.lo.u16.u32 %n, %n, %n, %n;", "mad24.lo.sat.s32 %n, %n, %n, %n;", "vadd.s32.s32.s32 %n, %n, %n;",
-    "vset4.s32.s32.lt %n, %n, %n, %n;",
+    "vset4.s32.s32.lt %n, %n, %n, %n;", "fence.acq_rel.cta %n;", "membar.gl 1;", "fence.proxy.async %a;",
+    "fence.proxy.tensormap::generic.acquire.gpu [%a];", "fence.proxy.tensormap::generic.acquire.gpu [%a], 64;",
+    "fence.proxy.tensormap::generic.acquire.gpu %a, 128;", "fence.proxy.tensormap::generic.release.gpu [%a], 128;",
+    "add.s64 %p, 32, !%q;", "cvt.sat.u8.s32 %n, !%q;",
 ])  # fmt: skip
 def test_forms_that_are_none(line: str) -> None:
-    text = module_text(f".reg .b64 %a, %b; {HINTS} {line} ret;", "ab")
+    text = module_text(f".reg .b64 %a, %b; .reg .pred %q; {HINTS} {line} ret;", "ab")
     with pytest.raises(PtxError, match=line.partition(".")[0].partition(" ")[0]):
         run_ptx(load_ptx(text), "k", (1,), (1,), [Buffer.of("a", np.zeros(32)), Buffer.of("b", np.zeros(32))])
     if not line.startswith("v"):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.interpreter.ptx.programs import Array, module_text, run
+from tests.interpreter.ptx.programs import Array, aligned, module_text, run
 from tilewright.compiler import AssemblerError, assemble
-from tilewright.interpreter import BarrierError, LaunchError, MemoryAccessError, RaceError
+from tilewright.interpreter import BarrierError, LaunchError, MemoryAccessError, RaceError, UninitializedError
 from tilewright.interpreter.ptx import PtxError, decode_tensor_map, encode_tensor_map, load_ptx, run_ptx
 from tilewright.interpreter.ptx.hopper.map_rules import FILLS, SWIZZLES, TYPES_OF
 from tilewright.interpreter.ptx.hopper.maps import ELEMENTS, replaced
@@ -120,6 +120,19 @@ def test_what_is_wrong_is_told(name: str) -> None:
 
     with pytest.raises(MemoryAccessError, match=message):
         left(HOSTS, change)
+
+
+def test_an_address_of_64_bits_is_told_as_others_are() -> None:
+    far = "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%x16], 0x8000000000000000;"
+    with pytest.raises(MemoryAccessError, match="byte address 0x8000000000000000, which is in no argument"):
+        left(HOSTS, lambda text: text.replace(AFTER, f"{far} {AFTER}"))
+
+
+def test_a_map_that_nobody_wrote_is_not_handed_on() -> None:
+    body = f"""{HEAD} and.b64 %a, %a, -128; {COPY}.release.gpu.sync.aligned [%a], [%s], 128; ret;"""
+    out = aligned(np.zeros(64, np.uint32), 128)
+    with pytest.raises(UninitializedError, match="of shared memory that nobody wrote"):
+        run(body, out, out)
 
 
 def test_who_hands_a_map_on_waits_for_who_changed_it() -> None:
