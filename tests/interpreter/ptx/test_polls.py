@@ -7,7 +7,7 @@ import pytest
 
 from tests.interpreter.ptx.programs import run
 from tilewright.interpreter import Options, OutOfFuelError
-from tilewright.interpreter.ptx import BarrierError
+from tilewright.interpreter.ptx import BarrierError, Counters
 
 HEAD = """.shared .align 8 .b8 s[16]; .local .align 4 .b8 l[4]; .reg .b32 %t, %b, %v, %w, %at, %n, %m;
 .reg .b64 %p, %c; .reg .pred %one, %q; ld.param.u64 %p, [a]; mov.u32 %t, %tid.x; mov.u32 %b, %ctaid.x; mov.u32 %at, s;
@@ -92,9 +92,9 @@ FINITE = {
 }  # fmt: skip
 
 
-def launch(body: str, seed: int) -> None:
-    run(HEAD + body, np.array([0, 7], np.uint32), block=64, grid=2, cluster=(2,) if "cluster" in body else None,
-        options=Options(fuel=100_000, seed=seed))  # fmt: skip
+def launch(body: str, seed: int) -> Counters:
+    return run(HEAD + body, np.array([0, 7], np.uint32), block=64, grid=2, cluster=(2,) if "cluster" in body else None,
+               options=Options(fuel=100_000, seed=seed))  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -107,7 +107,9 @@ def test_polls_for_what_nobody_does(case: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("case", FINITE)
 def test_what_comes_to_an_end(case: str, seed: int) -> None:
-    launch(FINITE[case], seed)
+    """All 128 threads get to a `ret`, and within the budget."""
+    counters = launch(FINITE[case], seed)
+    assert counters.threads["control"] >= 128 and counters.issued < 100_000
 
 
 @pytest.mark.parametrize(
